@@ -280,6 +280,3 @@ fn ticks(values: &ArrayRef) -> Result<Vec<i64>> {
 fn failed(error: arrow::error::ArrowError) -> Error {
     Error::internal(format!("cannot read the newest rows: {error}"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -55,6 +55,7 @@ mod set_all;
 pub mod share;
 mod shared;
 mod single_row;
+mod sliced_asof;
 pub mod sort;
 mod spill_buckets;
 mod spin;

@@ -44,6 +44,7 @@ use crate::series::{Series, SeriesRequest};
 use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
+use crate::sliced_asof::{SliceSide, SlicedAsof, SlicedRequest, TimeSlices};
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
 use crate::unnest::{Unnest, UnnestRequest};
@@ -210,17 +211,12 @@ impl Builder {
                 join
             }
             Node::OrderedJoin(join) => {
-                let left = self.build_below(&join.left, Wish::All, &mut operator)?;
-                let right = self.build_below(&join.right, Wish::All, &mut operator)?;
-                // A left row needs only the right rows with its key. An inner join gives filters to the left side.
-                let on: Vec<(usize, usize)> = join.on.iter().map(|(of_left, of_right)| (*of_right, *of_left)).collect();
-                let (right, left) = match join.result {
-                    OrderedResult::Rows { inner: true } => (right, left),
-                    _ => looking_ahead(right, left, &on, join.nulls_equal, broker.clone()),
-                };
-                let join = ordered_join(left, right, self.ordered_join_request(join, (broker, temp)))?;
-                operator.join = Some(Arc::clone(join.metrics()));
-                join
+                if let Some(sliced) = self.sliced_asof(join, &broker)? {
+                    operator.inputs.extend(sliced.scans().map(Operator::of_scan));
+                    sliced
+                } else {
+                    self.indexed_ordered_join(join, (broker, temp), &mut operator)?
+                }
             }
             Node::Sort { input, keys, skip, rows } => {
                 let wish = match rows {
@@ -324,6 +320,64 @@ impl Builder {
             null_aware: join.null_aware,
             ordered: None,
         }
+    }
+
+    /// A join along an order that gathers the right side by its keys.
+    fn indexed_ordered_join(
+        &self,
+        join: &plan::OrderedJoin,
+        (broker, temp): (Broker, TempSpace),
+        operator: &mut Operator,
+    ) -> Result<Arc<dyn BatchSource>> {
+        let left = self.build_below(&join.left, Wish::All, operator)?;
+        let right = self.build_below(&join.right, Wish::All, operator)?;
+        // A left row needs only the right rows with its key. An inner join gives filters to the left side.
+        let on: Vec<(usize, usize)> = join.on.iter().map(|(of_left, of_right)| (*of_right, *of_left)).collect();
+        let (right, left) = match join.result {
+            OrderedResult::Rows { inner: true } => (right, left),
+            _ => looking_ahead(right, left, &on, join.nulls_equal, broker.clone()),
+        };
+        let join = ordered_join(left, right, self.ordered_join_request(join, (broker, temp)))?;
+        operator.join = Some(Arc::clone(join.metrics()));
+        Ok(join)
+    }
+
+    /// An ASOF join of two tables in the order of time, which needs no index of the right side.
+    fn sliced_asof(&self, join: &plan::OrderedJoin, broker: &Broker) -> Result<Option<Arc<SlicedAsof>>> {
+        let plan::OrderedJoin { left, right, on, position, tie, lower, upper, choice, result, output, .. } = join;
+        let (Node::Scan(left), Node::Scan(right)) = (&**left, &**right) else { return Ok(None) };
+        let (Some(upper), None, OrderedResult::Rows { inner }) = (upper, lower, result) else { return Ok(None) };
+        let (of_left, of_right) = (left.columns.len(), right.columns.len());
+        let left_width = left.schema.fields().len();
+        let side = |scan: &Scan, keys: Vec<usize>, time: usize| {
+            SliceSide::new(Arc::clone(&self.tables[scan.table]), scan, keys, time, self.batch_rows)
+        };
+        let keys = on.iter().copied().unzip();
+        let (of_keys, of_other): (Vec<usize>, Vec<usize>) = keys;
+        let sides = (side(left, of_keys, upper.column), side(right, of_other, *position));
+        // Rows with equal times come in the order of their numbers, and no other order of ties is known here.
+        let is_plain = *choice == plan::OrderedChoice::Last
+            && !join.nulls_equal
+            && tie.is_none_or(|tie| tie == of_right && right.row_number);
+        let (Some(left), Some(right), true) = (sides.0, sides.1, is_plain) else { return Ok(None) };
+        let placed = |column: &usize| match column.checked_sub(left_width) {
+            None => (*column < of_left).then_some((false, *column)),
+            Some(column) => (column < of_right).then_some((true, column)),
+        };
+        let Some(output) = output.iter().map(placed).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let Some(slices) = TimeSlices::of(&left, &right)? else { return Ok(None) };
+        Ok(Some(SlicedAsof::new(SlicedRequest {
+            left,
+            right,
+            slices,
+            strict: !upper.inclusive,
+            inner: *inner,
+            output,
+            schema: Arc::clone(&join.schema),
+            batch_rows: self.batch_rows,
+            cancel: self.cancel.clone(),
+            broker: broker.clone(),
+        })))
     }
 
     fn ordered_join_request(

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, take};
 use arrow::compute::kernels::zip::zip;
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Constant, FillMode};
 
@@ -30,6 +31,32 @@ struct FilledRow {
     next: Option<u32>,
 }
 
+/// The source of each row of a batch, in the forms that columns need.
+struct FillSources {
+    /// For a row that is added: the row before it, or else the one after it.
+    neighbours: UInt32Array,
+    /// For a row that is added: the row before it, or none.
+    previous: UInt32Array,
+    /// For a row that is added: none.
+    own: UInt32Array,
+}
+
+impl FillSources {
+    fn of(sources: &[u32], filled: &[FilledRow]) -> FillSources {
+        let with_nulls = |is_null: &dyn Fn(&FilledRow) -> bool| {
+            let mut are_valid = vec![true; sources.len()];
+            filled.iter().filter(|row| is_null(row)).for_each(|row| are_valid[row.place] = false);
+            UInt32Array::new(sources.to_vec().into(), Some(NullBuffer::from(are_valid)))
+        };
+        let neighbours = with_nulls(&|row| row.previous.is_none() && row.next.is_none());
+        let previous = match filled.iter().all(|row| row.previous.is_some()) {
+            true => neighbours.clone(),
+            false => with_nulls(&|row| row.previous.is_none()),
+        };
+        FillSources { neighbours, previous, own: with_nulls(&|_| true) }
+    }
+}
+
 impl FillColumns {
     pub(super) fn new(shape: Arc<FillShape>) -> FillColumns {
         FillColumns { shape, sources: Vec::new(), filled: Vec::new() }
@@ -47,7 +74,7 @@ impl FillColumns {
     pub(super) fn add_filled(&mut self, ticks: i64, previous: Option<usize>, next: Option<usize>) {
         let (previous, next) = (previous.map(|row| row as u32), next.map(|row| row as u32));
         self.filled.push(FilledRow { place: self.sources.len(), ticks, previous, next });
-        self.sources.push(previous.or(next).unwrap_or(u32::MAX));
+        self.sources.push(previous.or(next).unwrap_or(0));
     }
 
     /// Makes the batch of the rows so far, which name rows of `input`, and begins the next one.
@@ -57,9 +84,10 @@ impl FillColumns {
             let sources = UInt32Array::from(std::mem::take(&mut self.sources));
             input.columns().iter().map(|column| taken(column, &sources)).collect::<Result<Vec<_>>>()?
         } else {
+            let sources = FillSources::of(&self.sources, &self.filled);
             let mut columns = Vec::with_capacity(input.num_columns());
             for place in 0..input.num_columns() {
-                columns.push(self.column(input, place)?);
+                columns.push(self.column(input, place, &sources)?);
             }
             self.sources.clear();
             self.filled.clear();
@@ -69,43 +97,37 @@ impl FillColumns {
         RecordBatch::try_new_with_options(Arc::clone(&self.shape.schema), columns, &options).map_err(failed)
     }
 
-    fn column(&self, input: &RecordBatch, place: usize) -> Result<ArrayRef> {
+    fn column(&self, input: &RecordBatch, place: usize, sources: &FillSources) -> Result<ArrayRef> {
         let plan = &self.shape.plan;
         let column = input.column(place);
         if plan.keys.contains(&place) || plan.origin == Some(place) {
-            return taken(column, &self.sources_or(|row| row.previous.or(row.next)));
+            return taken(column, &sources.neighbours);
         }
         if place == plan.bucket {
-            let mut ticks: Vec<Option<i64>> = self
-                .sources
-                .iter()
-                .map(|row| if *row == u32::MAX { None } else { ticks_at(column, self.shape.unit, *row as usize) })
-                .collect();
-            self.filled.iter().for_each(|row| ticks[row.place] = Some(row.ticks));
-            return cast(&Int64Array::from(ticks), column.data_type()).map_err(failed);
+            let own = cast(&taken(column, &sources.neighbours)?, &DataType::Int64).map_err(failed)?;
+            let own = own.as_primitive::<Int64Type>();
+            let mut ticks = own.values().to_vec();
+            self.filled.iter().for_each(|row| ticks[row.place] = row.ticks);
+            // Only a row of the input can have no bucket.
+            let is_filled = || self.are_filled();
+            let nulls = own.nulls().map(|nulls| NullBuffer::new(nulls.inner() | is_filled().values()));
+            return cast(&Int64Array::new(ticks.into(), nulls), column.data_type()).map_err(failed);
         }
         match &plan.values[place] {
-            FillMode::Null => taken(column, &self.sources_or(|_| None)),
-            FillMode::Previous(of) if *of == place => taken(column, &self.sources_or(|row| row.previous)),
+            FillMode::Null => taken(column, &sources.own),
+            FillMode::Previous(of) if *of == place => taken(column, &sources.previous),
             FillMode::Previous(of) => {
-                let own = taken(column, &self.sources_or(|_| None))?;
-                let other = taken(input.column(*of), &self.sources_or(|row| row.previous))?;
+                let own = taken(column, &sources.own)?;
+                let other = taken(input.column(*of), &sources.previous)?;
                 zip(&self.are_filled(), &other, &own).map_err(failed)
             }
             FillMode::Value(value) => {
-                let own = taken(column, &self.sources_or(|_| None))?;
+                let own = taken(column, &sources.own)?;
                 let value = arrow::array::Scalar::new(Arc::clone(Constant::array(value)));
                 zip(&self.are_filled(), &value, &own).map_err(failed)
             }
-            FillMode::Linear => self.interpolated(input, column),
+            FillMode::Linear => self.interpolated(input, column, sources),
         }
-    }
-
-    /// The source of each row, with `of` for the rows that are added.
-    fn sources_or(&self, of: impl Fn(&FilledRow) -> Option<u32>) -> UInt32Array {
-        let mut sources: Vec<Option<u32>> = self.sources.iter().copied().map(Some).collect();
-        self.filled.iter().for_each(|row| sources[row.place] = of(row));
-        UInt32Array::from(sources)
     }
 
     fn are_filled(&self) -> BooleanArray {
@@ -115,13 +137,13 @@ impl FillColumns {
     }
 
     /// The column with values on the straight line between their neighbours.
-    fn interpolated(&self, input: &RecordBatch, column: &ArrayRef) -> Result<ArrayRef> {
+    fn interpolated(&self, input: &RecordBatch, column: &ArrayRef, sources: &FillSources) -> Result<ArrayRef> {
         let buckets = input.column(self.shape.plan.bucket);
-        let own = taken(column, &self.sources_or(|_| None))?;
+        let own = taken(column, &sources.own)?;
         let is_float = matches!(column.data_type(), DataType::Float32 | DataType::Float64);
         let added = if is_float {
             let values = cast(column, &DataType::Float64).map_err(failed)?;
-            let values = arrow::array::AsArray::as_primitive::<Float64Type>(&values);
+            let values = values.as_primitive::<Float64Type>();
             let made: PrimitiveArray<Float64Type> = self
                 .lines(buckets, values)
                 .map(|line| line.map(|(from, to, passed, whole)| from + (to - from) * passed as f64 / whole as f64))
@@ -162,16 +184,15 @@ impl FillColumns {
 
 /// The values of a column of whole numbers, decimals, dates or times as 128-bit numbers.
 struct WholeNumbers {
-    values: PrimitiveArray<arrow::datatypes::Decimal128Type>,
+    values: PrimitiveArray<Decimal128Type>,
 }
 
 impl WholeNumbers {
     fn of(column: &ArrayRef) -> Result<WholeNumbers> {
-        use arrow::datatypes::Decimal128Type;
         let values: PrimitiveArray<Decimal128Type> = match column.data_type() {
-            DataType::Decimal128(..) => arrow::array::AsArray::as_primitive::<Decimal128Type>(column).clone(),
+            DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>().clone(),
             DataType::UInt64 => {
-                let numbers = arrow::array::AsArray::as_primitive::<arrow::datatypes::UInt64Type>(column);
+                let numbers = column.as_primitive::<UInt64Type>();
                 numbers.iter().map(|number| number.map(i128::from)).collect()
             }
             _ => {
@@ -180,7 +201,7 @@ impl WholeNumbers {
                     _ => Arc::clone(column),
                 };
                 let numbers = cast(&numbers, &DataType::Int64).map_err(failed)?;
-                let numbers = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&numbers);
+                let numbers = numbers.as_primitive::<Int64Type>();
                 numbers.iter().map(|number| number.map(i128::from)).collect()
             }
         };
@@ -191,13 +212,13 @@ impl WholeNumbers {
     fn restored(&self, values: Vec<Option<i128>>, kind: &DataType) -> Result<ArrayRef> {
         Ok(match kind {
             DataType::Decimal128(precision, scale) => Arc::new(
-                PrimitiveArray::<arrow::datatypes::Decimal128Type>::from(values)
+                PrimitiveArray::<Decimal128Type>::from(values)
                     .with_precision_and_scale(*precision, *scale)
                     .map_err(failed)?,
             ),
             DataType::UInt64 => {
                 let values = values.into_iter().map(|value| value.map(|value| value as u64));
-                Arc::new(values.collect::<PrimitiveArray<arrow::datatypes::UInt64Type>>())
+                Arc::new(values.collect::<PrimitiveArray<UInt64Type>>())
             }
             _ => {
                 let values: Int64Array = values.into_iter().map(|value| value.map(|value| value as i64)).collect();

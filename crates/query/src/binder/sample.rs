@@ -37,8 +37,8 @@ use super::walk::{free_columns, rewrite_deep, window_exprs_mut};
 /// The timestamp that a date is converted to.
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// The first Monday after 1970-01-01, at which buckets of weeks begin.
-const FIRST_MONDAY: i64 = 4;
+/// The Monday of the week of 1970-01-01, from which buckets of weeks are counted.
+const FIRST_MONDAY: i64 = -3;
 
 /// A SAMPLE BY clause.
 pub(super) struct Sample {

@@ -32,6 +32,8 @@ struct Case {
 fn tables(random: &mut Random) -> Database {
     let database = Database::memory().unwrap();
     let mut connection = database.connect().unwrap();
+    // Small blocks, so that a table has many.
+    connection.execute(&format!("SET rows_per_block = {}", [2, 7, 524_288][random.below(3)])).unwrap();
     let time = ["TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP(9)"][random.below(3)];
     for (table, rows, step) in [("t", 60, 40), ("u", 90, 25)] {
         // `id` is the order of arrival. Half of the tables know their time column.
@@ -49,6 +51,12 @@ fn tables(random: &mut Random) -> Database {
             })
             .collect();
         connection.execute(&format!("INSERT INTO {table} VALUES {}", rows.join(", "))).unwrap();
+    }
+    if random.below(2) == 0 {
+        connection.execute("CHECKPOINT").unwrap();
+    }
+    if random.below(2) == 0 {
+        connection.execute("DELETE FROM t WHERE id % 7 = 2; DELETE FROM u WHERE id % 11 = 4").unwrap();
     }
     connection.execute("CREATE TABLE d (s TEXT, w BIGINT); INSERT INTO d VALUES ('a', 1), ('b', 10), (NULL, 5)").unwrap();
     database

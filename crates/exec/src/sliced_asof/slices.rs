@@ -1,0 +1,237 @@
+//! The slices of time of a sliced join, and the rows of a table in a slice.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::{cast, concat_batches, take};
+use arrow::datatypes::{DataType, Int64Type};
+use rowmill_base::{Cancel, Error, Result};
+use rowmill_plan::{CompareOp, Predicate, Scan};
+use rowmill_storage::TableSource;
+use rowmill_storage::chunk::Chunk;
+
+use super::key_numbers::{KeyNumbers, SharedNumbers};
+use crate::batch::BatchSource;
+use crate::scan::{ScanMetrics, ScanRequest, TableScan};
+
+/// The right blocks of a slice. With fewer, the left blocks at the ends of slices would be read more often.
+const SLICE_BLOCKS: usize = 4;
+/// The most rows that are read for all slices, as a multiple of the rows of the table.
+const READ_AGAIN_MAX: f64 = 2.5;
+
+/// One side of a sliced join: a scan of a columnar table.
+#[derive(Clone, Debug)]
+pub(crate) struct SliceSide {
+    source: Arc<dyn TableSource>,
+    scan: Scan,
+    /// The keys, by their positions in the columns of the scan.
+    keys: Vec<usize>,
+    /// The time, by its position in the columns of the scan.
+    time: usize,
+    batch_rows: usize,
+    metrics: Arc<ScanMetrics>,
+}
+
+/// The slices, by the times between them.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeSlices {
+    bounds: Vec<i64>,
+    kind: DataType,
+}
+
+/// The rows of a slice, in the order of time. Rows with the same time are in the order of their numbers.
+pub(super) struct SliceRows {
+    pub(super) batches: Vec<RecordBatch>,
+    /// The number of the key of each row.
+    pub(super) keys: Vec<u32>,
+    /// The time of each row.
+    pub(super) times: Vec<i64>,
+    kinds: Vec<DataType>,
+}
+
+impl SliceSide {
+    /// Returns `None` if the rows cannot be read by slices: the time may be NULL or is no timestamp.
+    pub(crate) fn new(
+        source: Arc<dyn TableSource>,
+        scan: &Scan,
+        keys: Vec<usize>,
+        time: usize,
+        batch_rows: usize,
+    ) -> Option<SliceSide> {
+        let table = source.table();
+        let column = &table.columns[*scan.columns.get(time)?];
+        let is_time = matches!(column.kind.arrow(), DataType::Timestamp(..)) && !column.nullable;
+        let are_stored = keys.iter().all(|key| *key < scan.columns.len());
+        let is_usable = is_time && are_stored && table.keyed.is_none();
+        is_usable.then(|| {
+            let scan = Scan { row_number: false, ..scan.clone() };
+            SliceSide { source, scan, keys, time, batch_rows, metrics: Arc::default() }
+        })
+    }
+
+    /// Counts of all slices.
+    pub(crate) fn metrics(&self) -> &Arc<ScanMetrics> {
+        &self.metrics
+    }
+
+    /// The types of the keys.
+    pub(super) fn key_kinds(&self) -> impl Iterator<Item = DataType> {
+        let columns = &self.source.table().columns;
+        self.keys.iter().map(|key| columns[self.scan.columns[*key]].kind.arrow())
+    }
+
+    fn time_kind(&self) -> DataType {
+        self.source.table().columns[self.scan.columns[self.time]].kind.arrow()
+    }
+
+    /// The least and greatest time, and the rows, of each block.
+    fn block_times(&self) -> Result<Vec<(i64, i64, usize)>> {
+        let column = self.scan.columns[self.time];
+        let mut times = Vec::with_capacity(self.source.blocks().len());
+        for block in self.source.blocks() {
+            let zone = block.chunk_head(self.source.table(), column)?.as_ref().and_then(Chunk::zone);
+            let (min, max) = match zone {
+                Some(zone) => match zone.max {
+                    Some(max) => (ticks(&zone.min.value)?[0], ticks(&max.value)?[0]),
+                    None => (i64::MIN, i64::MAX),
+                },
+                None => (i64::MIN, i64::MAX),
+            };
+            times.push((min, max, block.rows()));
+        }
+        Ok(times)
+    }
+
+    /// The rows that all slices read, divided by the rows of the table.
+    fn reads(&self, bounds: &[i64]) -> Result<f64> {
+        let times = self.block_times()?;
+        let rows: usize = times.iter().map(|(_, _, rows)| rows).sum();
+        let slices = |min: i64, max: i64| {
+            bounds.partition_point(|bound| *bound <= max) - bounds.partition_point(|bound| *bound <= min) + 1
+        };
+        let read: usize = times.iter().map(|(min, max, rows)| rows * slices(*min, *max)).sum();
+        Ok(if rows == 0 { 1.0 } else { read as f64 / rows as f64 })
+    }
+
+    /// Reads the rows of a slice.
+    pub(super) fn read(
+        &self,
+        slices: &TimeSlices,
+        slice: usize,
+        numbers: &mut KeyNumbers,
+        shared: &SharedNumbers,
+        cancel: &Cancel,
+    ) -> Result<SliceRows> {
+        let mut predicates = self.scan.predicates.clone();
+        let time = self.scan.columns[self.time];
+        predicates.extend(slices.predicates(slice, time)?);
+        let request = ScanRequest {
+            columns: self.scan.columns.clone(),
+            predicates,
+            limit: None,
+            top: None,
+            batch_rows: self.batch_rows,
+            row_numbers: false,
+            cancel: cancel.clone(),
+        };
+        let scan = TableScan::new(Arc::clone(&self.source), request)?;
+        let counts = Arc::clone(scan.metrics());
+        let mut rows = SliceRows {
+            batches: Vec::new(),
+            keys: Vec::new(),
+            times: Vec::new(),
+            kinds: scan.schema().fields().iter().map(|field| field.data_type().clone()).collect(),
+        };
+        for batch in scan.worker() {
+            let batch = batch?;
+            let keys: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(batch.column(*key))).collect();
+            numbers.add(&keys, batch.num_rows(), shared, &mut rows.keys)?;
+            rows.times.extend(ticks(batch.column(self.time))?);
+            rows.batches.push(batch);
+        }
+        self.metrics.add(&counts);
+        if rows.times.is_sorted() { Ok(rows) } else { rows.sorted() }
+    }
+}
+
+impl TimeSlices {
+    /// The slices for a join of two tables. Returns `None` if it does not pay to read them by slices.
+    pub(crate) fn of(left: &SliceSide, right: &SliceSide) -> Result<Option<TimeSlices>> {
+        if left.time_kind() != right.time_kind() {
+            return Ok(None);
+        }
+        let mut blocks = right.block_times()?;
+        blocks.sort_unstable();
+        let (mut bounds, mut in_slice) = (Vec::new(), 0);
+        for (min, _, _) in blocks {
+            if in_slice >= SLICE_BLOCKS && bounds.last().is_none_or(|last| *last < min) {
+                bounds.push(min);
+                in_slice = 0;
+            }
+            in_slice += 1;
+        }
+        let is_worth = !bounds.is_empty()
+            && left.reads(&bounds)? <= READ_AGAIN_MAX
+            && right.reads(&bounds)? <= READ_AGAIN_MAX;
+        Ok(is_worth.then(|| TimeSlices { bounds, kind: left.time_kind() }))
+    }
+
+    /// The number of slices.
+    pub(crate) fn count(&self) -> usize {
+        self.bounds.len() + 1
+    }
+
+    /// The conditions on the time of the rows of a slice.
+    fn predicates(&self, slice: usize, column: usize) -> Result<Vec<Predicate>> {
+        let from = slice.checked_sub(1).map(|before| (CompareOp::GreaterOrEqual, self.bounds[before]));
+        let to = self.bounds.get(slice).map(|bound| (CompareOp::Less, *bound));
+        let predicate = |(op, bound)| {
+            let value = cast(&Int64Array::from(vec![bound]), &self.kind).map_err(failed)?;
+            Ok(Predicate::Compare { column, op, value })
+        };
+        from.into_iter().chain(to).map(predicate).collect()
+    }
+}
+
+impl SliceRows {
+    /// The bytes of the rows.
+    pub(super) fn bytes(&self) -> u64 {
+        let batches: usize = self.batches.iter().map(RecordBatch::get_array_memory_size).sum();
+        (batches + self.times.len() * (size_of::<i64>() + size_of::<u32>())) as u64
+    }
+
+    /// The number of columns.
+    pub(super) fn width(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// The type of a column.
+    pub(super) fn kind(&self, place: usize) -> &DataType {
+        &self.kinds[place]
+    }
+
+    /// Puts the rows into the order of time.
+    fn sorted(self) -> Result<SliceRows> {
+        let mut order: Vec<u32> = (0..self.times.len() as u32).collect();
+        // The sort is stable, so rows with the same time stay in the order of their numbers.
+        order.sort_by_key(|row| self.times[*row as usize]);
+        let times = order.iter().map(|row| self.times[*row as usize]).collect();
+        let keys: Vec<u32> = order.iter().map(|row| self.keys[*row as usize]).collect();
+        let schema = self.batches[0].schema();
+        let whole = concat_batches(&schema, &self.batches).map_err(failed)?;
+        let order = UInt32Array::from(order);
+        let columns = whole.columns().iter().map(|column| take(column, &order, None).map_err(failed));
+        let batch = RecordBatch::try_new(schema, columns.collect::<Result<_>>()?).map_err(failed)?;
+        Ok(SliceRows { batches: vec![batch], keys, times, kinds: self.kinds })
+    }
+}
+
+/// The ticks of timestamps.
+fn ticks(values: &ArrayRef) -> Result<Vec<i64>> {
+    let values = cast(values, &DataType::Int64).map_err(failed)?;
+    Ok(values.as_primitive::<Int64Type>().values().to_vec())
+}
+
+fn failed(error: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("cannot read a slice of time: {error}"))
+}

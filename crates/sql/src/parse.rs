@@ -6,8 +6,9 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP` and `RESTORE`.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE` and the clauses of time tables.
 
+mod alter_time_table;
 mod copy;
 mod position;
 mod precedence;
@@ -30,6 +31,7 @@ use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statem
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
 use crate::statement::write::ChangeSyntax;
+pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::TextCursor;
 use prepare::prepare;
@@ -73,6 +75,8 @@ pub(crate) enum StatementBody {
     Checkpoint,
     /// `CHECK DATABASE`
     CheckDatabase,
+    /// `ALTER TABLE` with an operation on a time table
+    AlterTimeTable(Box<AlterTimeTable>),
     /// `BACKUP DATABASE TO 'folder'`
     Backup { to: String },
     /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
@@ -264,6 +268,11 @@ impl<'t> Section<'t> {
                     settle(&mut **query, settings)?;
                 }
             }
+            StatementBody::AlterTimeTable(alter) => {
+                if let TimeTableOperation::DropPartitionsWhere(condition) = &mut alter.operation {
+                    settle(&mut **condition, settings)?;
+                }
+            }
             StatementBody::Checkpoint
             | StatementBody::CheckDatabase
             | StatementBody::Backup { .. }
@@ -352,7 +361,10 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
             parser.expect_keyword_is(Keyword::TO)?;
             StatementBody::Restore { from, to: parser.parse_literal_string()? }
         }
-        _ => StatementBody::Sql(Box::new(parser.parse_statement()?)),
+        _ => match alter_time_table::parse_alter(parser)? {
+            Some(alter) => StatementBody::AlterTimeTable(Box::new(alter)),
+            None => StatementBody::Sql(Box::new(parser.parse_statement()?)),
+        },
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),

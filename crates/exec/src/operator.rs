@@ -349,13 +349,13 @@ impl Builder {
         let (Some(upper), None, OrderedResult::Rows { inner }) = (upper, lower, result) else { return Ok(None) };
         let (of_left, of_right) = (left.columns.len(), right.columns.len());
         let left_width = left.schema.fields().len();
-        let side = |scan: &Scan, keys: Vec<usize>, time: usize| {
-            SliceSide::new(Arc::clone(&self.tables[scan.table]), scan, keys, time, self.batch_rows)
+        let side = |scan: &Scan, keys: Vec<usize>, time: usize, orders_ties: bool| {
+            SliceSide::new(Arc::clone(&self.tables[scan.table]), scan, keys, time, self.batch_rows, orders_ties)
         };
         let keys = on.iter().copied().unzip();
         let (of_keys, of_other): (Vec<usize>, Vec<usize>) = keys;
-        let sides = (side(left, of_keys, upper.column), side(right, of_other, *position));
-        // Rows with equal times come in the order of their numbers, and no other order of ties is known here.
+        let sides = (side(left, of_keys, upper.column, false), side(right, of_other, *position, tie.is_some()));
+        // Ties are ordered by the numbers of rows, and by nothing else.
         let is_plain = *choice == plan::OrderedChoice::Last
             && !join.nulls_equal
             && tie.is_none_or(|tie| tie == of_right && right.row_number);

@@ -186,9 +186,7 @@ impl SlicedAsof {
         let mut output = Vec::with_capacity(request.output.len());
         for (is_right, column) in &request.output {
             output.push(match is_right {
-                true if columns[*column].is_empty() => {
-                    arrow::array::new_null_array(columns[*column].data_type(), rows)
-                }
+                true if columns[*column].is_empty() => arrow::array::new_null_array(columns[*column].data_type(), rows),
                 true => take(&columns[*column], &met, None).map_err(failed)?,
                 false => Arc::clone(&left_columns[*column]),
             });

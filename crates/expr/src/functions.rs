@@ -28,8 +28,8 @@ use rowmill_plan::FunctionSpec;
 
 pub(crate) use self::call_failure::call_can_fail;
 pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
-pub use self::time::{MONTHS_ORIGIN_DAY, ORIGIN_DAY, time_zone};
 pub use self::result_limit::{result_bytes_max, with_result_limit};
+pub use self::time::{MONTHS_ORIGIN_DAY, ORIGIN_DAY, time_zone};
 
 /// The families, in the order of the documentation. A new family should be added where its readers expect it.
 pub static FAMILIES: &[&[FunctionSpec]] = &[

@@ -18,9 +18,7 @@ use arrow::datatypes::{IntervalMonthDayNano, TimeUnit};
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone};
 use rowmill_base::{Error, ErrorKind, Result};
 
-use crate::functions::time::calendar::{
-    NANOS_PER_DAY, SECONDS_PER_DAY, add_months, date_of_days, units_per_second,
-};
+use crate::functions::time::calendar::{NANOS_PER_DAY, SECONDS_PER_DAY, add_months, date_of_days, units_per_second};
 use crate::functions::time::zone::zone_called;
 
 /// The greatest distance between the clocks of two zones is less than this, in seconds.
@@ -157,9 +155,7 @@ impl TimeBuckets {
                 let boundary = distance - distance.rem_euclid(stride);
                 i64::try_from(i128::from(origin) + boundary.div_euclid(nanos_per_tick)).ok()
             }
-            BucketStride::Months(_) => {
-                self.boundary_number(origin, stride, self.number_before(ticks, stride, origin)?)
-            }
+            BucketStride::Months(_) => self.boundary_number(origin, stride, self.number_before(ticks, stride, origin)?),
         }
     }
 
@@ -172,8 +168,7 @@ impl TimeBuckets {
             BucketStride::Nanos(_) => None,
             BucketStride::Months(stride) => {
                 let per_day = self.ticks_per_day();
-                let (date, from) =
-                    (date_of_days(ticks.div_euclid(per_day)), date_of_days(origin.div_euclid(per_day)));
+                let (date, from) = (date_of_days(ticks.div_euclid(per_day)), date_of_days(origin.div_euclid(per_day)));
                 let months = (date.year - from.year) * 12 + i64::from(date.month) - i64::from(from.month);
                 let number = months.div_euclid(stride);
                 // The bucket of this month may begin later in the month than `ticks`.

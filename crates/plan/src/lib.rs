@@ -37,7 +37,9 @@ pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateOrder, Expr, Group, GroupKey, is_key_kind};
 pub use item_function::ItemFunction;
 pub use logical::{ColumnId, ColumnNames, Logical, LogicalQuery};
-pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Latest, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest};
+pub use node::{
+    Expand, Foreign, Join, JoinKind, KeySet, Latest, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
+};
 pub use ordered_join::{OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};

@@ -8,8 +8,9 @@ use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::logical::{
-    AggregateCall, FrameBound, FrameExclude, FrameRow, FrameUnit, LogicalJoinKind, LogicalOrderedChoice, LogicalSortKey,
-    LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind, WindowFrame,
+    AggregateCall, FrameBound, FrameExclude, FrameRow, FrameUnit, LogicalJoinKind, LogicalOrderedChoice,
+    LogicalSortKey, LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind,
+    WindowFrame,
 };
 use crate::predicate::numbered_text;
 use crate::program::ArithmeticOp;

@@ -6,8 +6,8 @@ use std::cell::OnceCell;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Aggregate, AggregateOrder, Expand, Expr, Fill, Group, Join, JoinKind, KeySet, Latest, Node, Predicate, Scan, Series, SortKey,
-    Unnest, Window,
+    Aggregate, AggregateOrder, Expand, Expr, Fill, Group, Join, JoinKind, KeySet, Latest, Node, Predicate, Scan,
+    Series, SortKey, Unnest, Window,
 };
 
 /// Resolves the numbers of a plan to names.

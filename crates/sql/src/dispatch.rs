@@ -8,8 +8,8 @@ use crate::parse::StatementBody;
 use crate::session::Work;
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, analyze, check, copy, create_table, describe, drop, index, lock, maintenance, schema, sequence, show,
-    transaction, truncate, view,
+    alter_table, alter_time_table, analyze, check, copy, create_table, describe, drop, index, lock, maintenance,
+    schema, sequence, show, transaction, truncate, view,
 };
 use crate::{explain, settings};
 
@@ -24,6 +24,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
         StatementBody::Copy(statement) => copy::run(work, statement),
         StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
+        StatementBody::AlterTimeTable(alter) => alter_time_table::run(work, alter),
         StatementBody::Sql(sql) => run_sql(work, sql),
     }
 }

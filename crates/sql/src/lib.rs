@@ -63,6 +63,7 @@ mod statement;
 mod statement_cache;
 mod statements;
 mod storage_function;
+mod table_order_function;
 mod walk;
 mod workers;
 

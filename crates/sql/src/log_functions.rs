@@ -1,20 +1,28 @@
 //! Table functions about the log and the space of the database. `rowmill_log()` shows the work of the log since the
 //! database was opened. `rowmill_readers()` shows which process reads which commit and so holds back space that later
 //! commits have freed. `rowmill_snapshots()` shows the older snapshots that are held, and the bytes that each of them
-//! holds back. `rowmill_space()` shows how much space of the database waits for them.
+//! holds back. `rowmill_space()` shows how much space of the database waits for them. `rowmill_expired()` shows which
+//! rows were deleted because they were older than the time to live of their table.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow::array::{
+    ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array, UInt64Array,
+};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Constant;
-use rowmill_txn::{Engine, HeldBack, LogStatus, SnapshotInfo};
+use rowmill_txn::{Engine, ExpiredRows, HeldBack, LogStatus, SnapshotInfo};
 
 use crate::catalog::StatementContext;
 use crate::outcome::nullable_batch;
 
-const FUNCTIONS: [(&str, Rows); 4] =
-    [("rowmill_log", log), ("rowmill_readers", readers), ("rowmill_snapshots", snapshots), ("rowmill_space", space)];
+const FUNCTIONS: [(&str, Rows); 5] = [
+    ("rowmill_log", log),
+    ("rowmill_readers", readers),
+    ("rowmill_snapshots", snapshots),
+    ("rowmill_space", space),
+    ("rowmill_expired", expired),
+];
 
 /// Returns the rows of the function `name`, or `None` if this module has no such function.
 pub(crate) fn rows(context: &StatementContext, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
@@ -56,6 +64,24 @@ fn log(engine: &Engine) -> Result<RecordBatch> {
         ("last_checkpoint_ms", millis(has_run.then_some(checkpoints.last.as_secs_f64() * 1e3))),
         ("longest_checkpoint_ms", millis(has_run.then_some(checkpoints.longest.as_secs_f64() * 1e3))),
         ("failure", text(work.and_then(|work| work.failure.as_ref()).map(|error| error.message().to_owned()))),
+    ];
+    nullable_batch(columns)
+}
+
+fn expired(engine: &Engine) -> Result<RecordBatch> {
+    let expired = engine.expired_rows();
+    let numbers = |number: fn(&ExpiredRows) -> u64| Arc::new(expired.iter().map(number).collect::<UInt64Array>());
+    let moments = |moment: fn(&ExpiredRows) -> i64| {
+        let moments: TimestampMicrosecondArray = expired.iter().map(|report| Some(moment(report))).collect();
+        Arc::new(moments.with_timezone("UTC"))
+    };
+    let names = StringArray::from_iter_values(expired.iter().map(|report| &report.name));
+    let columns: Vec<(&'static str, ArrayRef)> = vec![
+        ("table", Arc::new(names)),
+        ("at", moments(|report| report.at_us)),
+        ("older_than", moments(|report| report.before_us)),
+        ("rows", numbers(|report| report.rows)),
+        ("whole_blocks", numbers(|report| report.blocks)),
     ];
     nullable_batch(columns)
 }

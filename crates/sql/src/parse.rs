@@ -6,8 +6,9 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP` and `RESTORE`.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE` and the clauses of time tables.
 
+mod alter_time_table;
 mod copy;
 mod position;
 mod precedence;
@@ -31,6 +32,7 @@ use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statem
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
 use crate::statement::write::ChangeSyntax;
+pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::TextCursor;
 use prepare::prepare;
@@ -75,6 +77,8 @@ pub(crate) enum StatementBody {
     Checkpoint,
     /// `CHECK DATABASE`
     CheckDatabase,
+    /// `ALTER TABLE` with an operation on a time table
+    AlterTimeTable(Box<AlterTimeTable>),
     /// `BACKUP DATABASE TO 'folder'`
     Backup { to: String },
     /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
@@ -253,9 +257,7 @@ impl<'t> Section<'t> {
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
             time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error))?.map(Arc::new);
-        let mut parser = Parser::new(&dialect)
-            .with_recursion_limit(depth_max)
-            .with_tokens_with_locations(tokens);
+        let mut parser = Parser::new(&dialect).with_recursion_limit(depth_max).with_tokens_with_locations(tokens);
         let mut body = parse_body(&mut parser).map_err(|error| match error {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
             error => parser_error(sql, error),
@@ -267,6 +269,11 @@ impl<'t> Section<'t> {
             StatementBody::Copy(copy) | StatementBody::ExplainCopy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
                     settle(&mut **query, settings)?;
+                }
+            }
+            StatementBody::AlterTimeTable(alter) => {
+                if let TimeTableOperation::DropPartitionsWhere(condition) = &mut alter.operation {
+                    settle(&mut **condition, settings)?;
                 }
             }
             StatementBody::Checkpoint
@@ -357,7 +364,10 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
             parser.expect_keyword_is(Keyword::TO)?;
             StatementBody::Restore { from, to: parser.parse_literal_string()? }
         }
-        _ => StatementBody::Sql(Box::new(parser.parse_statement()?)),
+        _ => match alter_time_table::parse_alter(parser)? {
+            Some(alter) => StatementBody::AlterTimeTable(Box::new(alter)),
+            None => StatementBody::Sql(Box::new(parser.parse_statement()?)),
+        },
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),

@@ -15,7 +15,9 @@ use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
-use crate::{function_list, log_functions, memory_functions, sequence_functions, storage_function};
+use crate::{
+    function_list, log_functions, memory_functions, sequence_functions, storage_function, table_order_function,
+};
 
 /// The catalog as one statement sees it.
 pub(crate) struct ContextCatalog {
@@ -78,6 +80,9 @@ impl QueryCatalog for ContextCatalog {
 
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>> {
         let mut batch = storage_function::rows(&self.context, name, arguments)?;
+        if batch.is_none() {
+            batch = table_order_function::rows(&self.context, name, arguments)?;
+        }
         if batch.is_none() {
             batch = log_functions::rows(&self.context, name, arguments)?;
         }

@@ -7,6 +7,7 @@ use arrow::datatypes::{Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result, SqlType, nearest};
 use rowmill_plan::Constant;
 use rowmill_storage::{Block, ROW_NUMBERS, ROW_NUMBERS_NAME, TableSource, chunk::Chunk};
+use rowmill_txn::TableSnapshot;
 
 use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
@@ -18,18 +19,25 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str, arguments: &[Con
     if name != NAME {
         return Ok(None);
     }
-    let [table] = arguments else { return Err(takes_a_table()) };
-    let table = find_table(context, table.as_text().ok_or_else(takes_a_table)?)?;
-    describe(&*table).map(Some)
+    describe(&*named_table(context, NAME, arguments)?).map(Some)
 }
 
-fn takes_a_table() -> Error {
-    Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes the name of a table"))
-        .hint(format!("SELECT * FROM {NAME}('table')"))
+/// Returns the table whose name is the only argument of the function `function`.
+pub(crate) fn named_table(
+    context: &StatementContext,
+    function: &str,
+    arguments: &[Constant],
+) -> Result<Arc<TableSnapshot>> {
+    let takes_a_table = || {
+        Error::new(ErrorKind::UndefinedFunction, format!("{function} takes the name of a table"))
+            .hint(format!("SELECT * FROM {function}('table')"))
+    };
+    let [table] = arguments else { return Err(takes_a_table()) };
+    find_table(context, table.as_text().ok_or_else(takes_a_table)?)
 }
 
 /// Returns the table with the name `name` or `schema.name`.
-fn find_table(context: &StatementContext, name: &str) -> Result<Arc<dyn TableSource>> {
+fn find_table(context: &StatementContext, name: &str) -> Result<Arc<TableSnapshot>> {
     let name = lower(name);
     let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
     let catalog = context.snapshot.catalog();

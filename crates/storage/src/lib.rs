@@ -6,13 +6,14 @@
 //!
 //! The modules, in the order in which a scan meets them:
 //!
-//! - `schema`, `time_table`: definitions of tables. `source`: the interface through which the engine scans them.
+//! - `schema`, `time_table`, `calendar`: definitions of tables, and the units of time tables. `source`: the interface
+//!   through which the engine scans them.
 //! - `block`, `block_owner`, `row_mask`: sealed rows, the owner that their chunks name, and masks of rows.
 //! - `chunk`: one column of one block. `encoding`: the ways in which chunks store their rows, a file or folder each.
 //! - `sequence`, `strings`, `floats`: the bytes of integers, strings and floats.
 //! - `column_file`, `extent`: the file of a column, and the allocator of its space.
 //! - `open_run`, `run_codec`: recent rows, in memory and as bytes.
-//! - `block_writer`: makes a block of rows.
+//! - `block_writer`, `time_order`: makes a block of rows, those of a time table in the order of time.
 //! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: the results of ANALYZE.
 //! - `unique_integers`: proves that a column is unique.
 //! - `spill`: temporary files of operators that are short of memory.
@@ -20,6 +21,7 @@
 mod block;
 mod block_owner;
 mod block_writer;
+mod calendar;
 pub mod chunk;
 mod column_file;
 mod encoding;
@@ -35,12 +37,14 @@ mod source;
 pub mod spill;
 mod statistics;
 pub mod strings;
+mod time_order;
 mod time_table;
 mod unique_integers;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
 pub use block_owner::BlockOwner;
 pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
+pub use calendar::{date_of_moment, moment_of_date};
 pub use column_file::ColumnFile;
 pub use extent::{Extent, PAGE_BYTES};
 pub use floats::canonical_floats;
@@ -55,5 +59,6 @@ pub use statistics::{
     BUCKETS_MAX, ColumnStatistics, EQUAL_SHARE, FREQUENT_MAX, LOOKED_UP_ROWS, RANGE_SHARE, SAMPLE_ROWS,
     StatisticsCollector, TableStatistics, VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,
 };
+pub use time_order::{TimeOrdered, time_order, times_of};
 pub use time_table::{CalendarUnit, TimeTableDef, TimeToLive};
 pub use unique_integers::has_unique_integers;

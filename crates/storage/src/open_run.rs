@@ -4,7 +4,7 @@
 //! they accumulate, eight at a time. So a row is copied a logarithmic number of times, and a scan meets few runs.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
 use arrow::compute::concat;
@@ -15,6 +15,7 @@ use rowmill_base::{Broker, ColumnId, Error, Reservation, Result, RowNumber};
 use crate::floats::canonical_floats;
 use crate::run_codec::{self, RunDecoder};
 use crate::schema::TableDef;
+use crate::time_order::times_of;
 
 /// This many runs of one tier are joined into one run of the next tier.
 const FAN_IN: usize = 8;
@@ -34,6 +35,8 @@ pub struct OpenRun {
     deleted: Option<Arc<RoaringBitmap>>,
     /// The memory account of the columns, held as long as any reader holds them. `None` if nothing accounts for them.
     memory: Option<Arc<Reservation>>,
+    /// The first and the last time of a time table's rows, once someone has asked for them.
+    times: Arc<OnceLock<(i64, i64)>>,
 }
 
 impl OpenRun {
@@ -41,7 +44,8 @@ impl OpenRun {
     pub fn new(first_row: RowNumber, table: &TableDef, batch: &RecordBatch) -> Self {
         assert_eq!(batch.num_columns(), table.columns.len(), "a run must have all columns of its table");
         let columns = table.columns.iter().zip(batch.columns()).map(|(def, values)| (def.id, canonical_floats(values)));
-        OpenRun { first_row, rows: batch.num_rows(), columns: columns.collect(), deleted: None, memory: None }
+        let (columns, times) = (columns.collect(), Arc::default());
+        OpenRun { first_row, rows: batch.num_rows(), columns, deleted: None, memory: None, times }
     }
 
     /// The number of the first row; the others follow without a gap.
@@ -121,6 +125,7 @@ impl OpenRun {
             columns: columns.collect::<Result<Vec<_>>>()?.into(),
             deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
             memory: None,
+            times: Arc::default(),
         })
     }
 
@@ -146,6 +151,17 @@ impl OpenRun {
         }
     }
 
+    /// The first and the last value of the time column, with those of deleted rows. `None` if `table` is no time table.
+    pub fn time_range(&self, table: &TableDef) -> Result<Option<(i64, i64)>> {
+        let Some(column) = table.time_column() else { return Ok(None) };
+        if let Some(range) = self.times.get() {
+            return Ok(Some(*range));
+        }
+        let times = times_of(&self.values(table, column)?)?;
+        let range = times.iter().copied().min().zip(times.iter().copied().max());
+        Ok(range.map(|range| *self.times.get_or_init(|| range)))
+    }
+
     /// Joins `runs` into one run. Each must start at the row number where the one before ends.
     pub fn join(table: &TableDef, runs: &[Arc<OpenRun>]) -> Result<Self> {
         let first_row = runs.first().expect("at least one run is joined").first_row;
@@ -167,6 +183,7 @@ impl OpenRun {
             columns: columns.collect::<Result<Vec<_>>>()?.into(),
             deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
             memory: None,
+            times: Arc::default(),
         })
     }
 
@@ -238,7 +255,8 @@ impl RunsInBytes {
     /// Makes one run of all rows.
     pub fn finish(self) -> Result<OpenRun> {
         let (rows, columns) = self.decoder.finish().map_err(|error| located(error, &self.table, self.first_row))?;
-        Ok(OpenRun { first_row: self.first_row, rows, columns: columns.into(), deleted: None, memory: None })
+        let (columns, times) = (columns.into(), Arc::default());
+        Ok(OpenRun { first_row: self.first_row, rows, columns, deleted: None, memory: None, times })
     }
 }
 

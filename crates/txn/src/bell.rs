@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Cancel, Result};
@@ -37,6 +37,18 @@ impl Background {
         Ok(())
     }
 
+    /// Starts the thread of `job`, which calls `work` after each pause. `work` gets the flag that tells it to stop.
+    pub(crate) fn start_every(&self, job: Job, pause: Duration, work: impl Fn(&Cancel) + Send + 'static) -> Result<()> {
+        let bell = Arc::clone(&self.bell);
+        let run = move || {
+            while bell.pause(pause) {
+                work(&bell.stop);
+            }
+        };
+        *self.thread.lock() = Some(job.spawn(run)?);
+        Ok(())
+    }
+
     /// Rings the bell. If no thread has started yet, the ring waits for it.
     pub(crate) fn ring(&self) {
         let mut wanted = self.bell.wanted.lock();
@@ -60,6 +72,14 @@ impl Background {
 }
 
 impl Bell {
+    /// Waits until the pause is over. Returns `false` when the thread should end.
+    fn pause(&self, pause: Duration) -> bool {
+        let mut wanted = self.wanted.lock();
+        let end = Instant::now() + pause;
+        while !self.stop.is_cancelled() && !self.rung.wait_until(&mut wanted, end).timed_out() {}
+        !self.stop.is_cancelled()
+    }
+
     /// Waits for a ring. Returns `false` when the thread should end.
     fn wait(&self, settle: Duration) -> bool {
         let mut wanted = self.wanted.lock();
@@ -99,5 +119,23 @@ mod tests {
         background.ring();
         background.stop();
         assert_eq!(served.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn periodic_work_is_done_after_each_pause_until_it_is_stopped() {
+        let served = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&served);
+        let work = move |_: &Cancel| {
+            count.fetch_add(1, Ordering::Relaxed);
+        };
+        let background = Background::default();
+        background.start_every(Job::Sync, Duration::from_millis(1), work).expect("a thread");
+        while served.load(Ordering::Relaxed) < 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        background.stop();
+        let idle = Background::default();
+        idle.start_every(Job::Sync, Duration::from_secs(3_600), |_| panic!("the pause is not over")).expect("a thread");
+        idle.stop();
     }
 }

@@ -10,6 +10,7 @@ use rowmill_storage::{Block, OpenRun};
 use crate::catalog::Catalog;
 use crate::deletes::{self, DeletesByHolder};
 use crate::keyed::write_set::WriteSet;
+use crate::renumbering::Renumbering;
 use crate::snapshot::{Snapshot, TableSnapshot, Tables};
 use crate::transaction::join_tail;
 
@@ -37,6 +38,9 @@ pub(crate) struct TableChange {
     pub(crate) runs: Vec<Arc<OpenRun>>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
+    /// Rows that have other numbers after the commit. The log does not have them, because only transactions that began
+    /// before the commit need them.
+    pub(crate) renumbered: Option<Arc<Renumbering>>,
 }
 
 /// The result of applying a change.
@@ -124,7 +128,9 @@ fn blocks_without(before: &Arc<[Arc<Block>]>, after: &Arc<[Arc<Block>]>) -> Vec<
 
 impl TableChange {
     fn apply(&self, before: &TableSnapshot, memory: &Broker) -> Result<TableSnapshot> {
-        let mut next = TableSnapshot { next_row: self.next_row, ..before.clone() };
+        let numbering = self.renumbered.as_ref().map(|moved| before.numbering.after(moved));
+        let numbering = numbering.unwrap_or_else(|| before.numbering.clone());
+        let mut next = TableSnapshot { next_row: self.next_row, numbering, ..before.clone() };
         if self.truncated {
             next.blocks = Arc::default();
             next.runs = Arc::default();

@@ -17,7 +17,7 @@ use crate::engine::Core;
 use crate::journal::Published;
 use crate::seal;
 use crate::snapshot::{Snapshot, TableSnapshot};
-use crate::transaction::{TableChanges, Transaction};
+use crate::transaction::{TableChanges, Transaction, check_same_keys};
 
 /// Validates the transaction against all commits since it began, and commits it.
 pub(crate) fn commit(transaction: &mut Transaction) -> Result<CommitId> {
@@ -252,7 +252,7 @@ fn change_of(
     }
     let mut change = appended(current.next_row, changes);
     if changes.truncated {
-        if current.next_row != base.next_row || live_rows_differ(base, current) {
+        if rows_differ(base, current) {
             return Err(conflict(format!(
                 "rows of table \"{}\" were changed by another transaction",
                 current.def.name
@@ -262,14 +262,15 @@ fn change_of(
     } else if !changes.deleted.is_empty() {
         change.deleted = moved_deletes(base, current, &changes.deleted)?;
     }
+    check_same_keys(def, base, current, changes, &change.deleted)?;
     Ok(change)
 }
 
-/// Whether rows were deleted between the two states. Counts are enough, because the caller has compared the next row
-/// numbers: no row was added.
-pub(crate) fn live_rows_differ(base: &TableSnapshot, current: &TableSnapshot) -> bool {
+/// Whether rows were added or deleted between the two states. Counts are enough: if no row was added, each deleted row
+/// makes the number of live rows smaller.
+pub(crate) fn rows_differ(base: &TableSnapshot, current: &TableSnapshot) -> bool {
     use rowmill_storage::TableSource;
-    base.row_count() != current.row_count()
+    base.rows_added() != current.rows_added() || base.row_count() != current.row_count()
 }
 
 /// Translates the deletes of a transaction into positions in the current blocks and runs. Fails if another transaction
@@ -283,6 +284,7 @@ pub(crate) fn moved_deletes(
         || conflict(format!("a row of table \"{}\" was changed or deleted by another transaction", current.def.name));
     let before = RowFinder::new(&base.def, &base.blocks, &base.runs);
     let mut now = RowFinder::new(&current.def, &current.blocks, &current.runs);
+    let moved = current.numbering.since(&base.numbering);
     let mut valid = DeletesByHolder::new();
     for (first_row, positions) in deleted {
         let holder = before.holder_at(*first_row).expect("deletes name holders of the base snapshot");
@@ -296,7 +298,8 @@ pub(crate) fn moved_deletes(
         }
         let numbers = holder.row_numbers(&base.def)?;
         for position in positions {
-            let (holder, position) = now.find(numbers.at(position as usize))?.ok_or_else(lost)?;
+            let row = moved.translate(numbers.at(position as usize));
+            let (holder, position) = now.find(row)?.ok_or_else(lost)?;
             if holder.deleted().is_some_and(|gone| gone.contains(position)) {
                 return Err(lost());
             }

@@ -231,6 +231,7 @@ impl<'a> TableRecord<'a> {
             blocks: blocks.iter().map(block).collect::<Result<_>>()?,
             runs: runs.iter().map(run).collect::<Result<_>>()?,
             next_row,
+            renumbered: None,
         })
     }
 }

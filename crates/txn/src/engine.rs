@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rowmill_base::{
-    BlockId, Broker, ColumnId, CommitId, Durability, Error, ErrorKind, IndexId, Result, SchemaId, Settings, TableId,
-    ViewId,
+    BlockId, Broker, Cancel, ColumnId, CommitId, Durability, Error, ErrorKind, IndexId, Result, SchemaId, Settings,
+    TableId, ViewId,
 };
 use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk, free_disk_bytes, memory_bytes};
 use rowmill_storage::spill::TempSpace;
@@ -25,6 +25,7 @@ use crate::bell::Background;
 use crate::checkpoint::{self, InBase};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
 use crate::directory::{check_no_foreign_files, make_directory};
+use crate::expire::{self, ExpiredRows, ExpiryReports};
 use crate::journal::Journal;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::KeyedStore;
@@ -91,6 +92,9 @@ pub struct Core {
     merger: Background,
     /// The thread of `Job::Checkpoint`.
     checkpointer: Background,
+    /// The thread of `Job::Expire`.
+    expirer: Background,
+    expiry_reports: ExpiryReports,
     /// Held while the database is open, and released last.
     _lock: Option<DirectoryLock>,
 }
@@ -221,6 +225,8 @@ impl Engine {
             sequences: Sequences::default(),
             merger: Background::default(),
             checkpointer: Background::default(),
+            expirer: Background::default(),
+            expiry_reports: ExpiryReports::default(),
             _lock: lock,
         });
         // We build the engine before its threads start: if one fails to start, dropping the engine stops the others.
@@ -228,6 +234,7 @@ impl Engine {
         if !engine.read_only {
             engine.try_reap()?;
             merge::start(&engine.merger, &engine.core)?;
+            expire::start(&engine.expirer, &engine.core)?;
         }
         if engine.journal.log().is_some() {
             checkpoint::start(&engine.checkpointer, &engine.core)?;
@@ -255,6 +262,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let core = &self.core;
         core.merger.stop();
+        core.expirer.stop();
         core.checkpointer.stop();
         // If this checkpoint fails, nothing is lost: the next opening replays the log.
         let _ = checkpoint::checkpoint(core);
@@ -429,6 +437,22 @@ impl Core {
 
     pub(crate) fn lock_commit(&self) -> MutexGuard<'_, ()> {
         self.committing.lock()
+    }
+
+    /// Deletes the rows of time tables that are expired at `now_us`, in microseconds since 1970-01-01 UTC. A background
+    /// job does the same every minute, by the clock.
+    pub fn expire_rows(&self, now_us: i64) -> Result<()> {
+        self.check_writable()?;
+        expire::expire_all(self, now_us, &Cancel::new())
+    }
+
+    pub(crate) fn expiry_reports(&self) -> &ExpiryReports {
+        &self.expiry_reports
+    }
+
+    /// What was deleted because it was expired, since the database was opened: the last reports, oldest first.
+    pub fn expired_rows(&self) -> Vec<ExpiredRows> {
+        self.expiry_reports.all()
     }
 
     /// Wakes the background threads after a commit whose record ends at `end`.

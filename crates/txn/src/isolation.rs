@@ -10,13 +10,14 @@ use rowmill_base::{ErrorKind, IndexId, Isolation, Result, TableId};
 use rowmill_storage::keyed::KeyRange;
 
 use crate::catalog::Catalog;
-use crate::commit::{conflict, live_rows_differ, merge_catalogs, moved_deletes};
+use crate::commit::{conflict, merge_catalogs, moved_deletes, rows_differ};
 use crate::keyed::read_set::ReadSet;
 use crate::keyed::seat::BaseReader;
 use crate::keyed::store::KeyedState;
 use crate::keyed::{TableCodec, index_of};
 use crate::snapshot::Snapshot;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, check_same_keys};
+use crate::upsert_keys::UpsertKeys;
 
 /// The reads of a transaction. At commit, no other transaction may have written any of them.
 #[derive(Debug, Default)]
@@ -103,7 +104,7 @@ impl Transaction {
         }
         for table in self.reads.keyed.iter().flat_map(|reads| reads.tables()) {
             let (Some(base), Some(now)) = (self.base.tables.get(&table), current.tables.get(&table)) else { continue };
-            if base.next_row != now.next_row || live_rows_differ(base, now) {
+            if rows_differ(base, now) {
                 return Err(conflict(format!(
                     "rows of table {}, which was read, were changed by another transaction",
                     now.def.name
@@ -139,13 +140,18 @@ impl Transaction {
             Err(error) if error.kind() == ErrorKind::SerializationFailure => return Ok(()),
             validated => validated?,
         }
+        // Rows that replace others do so in the state that their statement has seen, so not after the next statement.
+        let tables: Vec<_> = self.changes.tables.keys().filter_map(|id| catalog.table_by_id(*id).cloned()).collect();
+        for def in tables.iter().filter(|def| UpsertKeys::columns(def).is_some()) {
+            self.flush_pending(def)?;
+        }
         let mut changes = self.changes.clone();
         for (id, changed) in &mut changes.tables {
             let (Some(base), Some(now)) = (self.base.tables.get(id), newest.tables.get(id)) else { continue };
             if !changed.is_empty() {
                 self.same_definition(&now.def, &newest)?;
             }
-            if changed.truncated && (base.next_row != now.next_row || live_rows_differ(base, now)) {
+            if changed.truncated && rows_differ(base, now) {
                 return Err(conflict(format!(
                     "rows of table \"{}\" were changed by another transaction",
                     now.def.name
@@ -156,6 +162,7 @@ impl Transaction {
                 let moved = moved_deletes(base, now, &changed.deleted)?;
                 Arc::make_mut(changed).deleted = moved;
             }
+            check_same_keys(&now.def, base, now, changed, &changed.deleted)?;
         }
         changes.catalog = catalog;
         self.changes = changes;

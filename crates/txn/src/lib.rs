@@ -10,22 +10,24 @@
 //!
 //! - `engine`, `directory`: an open database, and the directory that it may be made in. `snapshot`, `catalog`: one
 //!   committed state, and its definitions.
-//! - `transaction`: private changes. `deletes`: deleted rows. `sequences`: numbers that sequences give.
+//! - `transaction`: private changes. `deletes`: deleted rows. `upsert_keys`: rows that new rows replace. `sequences`:
+//!   numbers that sequences give.
 //! - `keyed_tables`, `keyed_writes`, `keyed_rows`, `keyed_batches`, `key_bytes`, `keyed`: tables with a primary key:
 //!   their definitions, writes and rows, the bytes of their keys, and their versions in memory.
 //! - `foreign_keys`, `references`, `parents`: foreign keys, and the rows on both sides of them.
 //! - `isolation`, `keyed_validation`: what a transaction must validate before it commits.
 //! - `commit`, `change`: the commit, and its difference between two states.
-//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `codec`: a change and a state as
-//!   bytes, for the log and for the base.
+//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `codec`: a change and a state
+//!   as bytes, for the log and for the base.
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
-//! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`: blocks of recent rows, and of the
-//!   rows of small blocks. `column_files`: the files that have them.
+//! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`, `time_merge`: blocks of recent
+//!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move
+//!   then. `expire`: deletes rows that are too old. `column_files`: the files of blocks.
 //! - `checkpoint`, `difference`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for
 //!   checkpoints.
 //! - `recovery`, `replay`: from base and log to a state.
-//! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`: copies of a database,
-//!   its free space, its consistency, its readers, and its log.
+//! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`, `table_order`: copies
+//!   of a database, its free space, its consistency, its readers, its log, and the order of its time tables.
 
 mod analyze;
 mod back_pressure;
@@ -45,6 +47,7 @@ mod deletes;
 mod difference;
 mod directory;
 mod engine;
+mod expire;
 mod foreign_keys;
 mod held_back;
 mod isolation;
@@ -63,14 +66,18 @@ mod merge;
 mod parents;
 mod recovery;
 mod references;
+mod renumbering;
 mod replay;
 mod seal;
 mod sequences;
 mod snapshot;
 mod statistics_codec;
 mod status;
+mod table_order;
+mod time_merge;
 mod time_table_codec;
 mod transaction;
+mod upsert_keys;
 mod vacuum;
 
 pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
@@ -78,6 +85,7 @@ pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
+pub use expire::ExpiredRows;
 pub use held_back::{HeldBack, SnapshotInfo};
 pub use keyed_batches::RowsByKey;
 pub use keyed_tables::IndexSpec;
@@ -88,5 +96,6 @@ pub use rowmill_storage::{
 };
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
+pub use table_order::TableOrder;
 pub use transaction::{Savepoint, Transaction};
 pub use vacuum::Vacuumed;

@@ -3,7 +3,7 @@
 //!
 //! A merged block holds the live rows of its parts under their own numbers. If the numbers have gaps, it keeps a list
 //! of them. Readers of older snapshots keep the old blocks. A transaction that deletes a row of an old block finds the
-//! row again by its number. Each merge is one commit.
+//! row again by its number. Each merge is one commit. `time_merge.rs` merges the blocks of time tables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::concat;
 use roaring::RoaringBitmap;
-use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType, TableId};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, RowNumber, SqlType, TableId};
 use rowmill_storage::{
     Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block,
 };
@@ -22,6 +22,7 @@ use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::job::Job;
 use crate::snapshot::TableSnapshot;
+use crate::time_merge;
 
 /// Delay between a commit and the search for blocks to merge, so that a burst of commits causes one merge.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -42,8 +43,21 @@ pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
             stop.check()?;
             let snapshot = engine.latest();
             let Some(table) = snapshot.tables.get(&id) else { break };
-            let Some(group) = candidates(table, block_rows) else { break };
-            if !merge_once(engine, table, &group, stop)? {
+            let merged = match table.def.time_column() {
+                Some(column) => match time_merge::candidates(table, column, block_rows)? {
+                    // Without the memory for it, the blocks stay as they are, and the other tables come next.
+                    Some(group) => match time_merge::rewrite(engine, table, column, &group, stop) {
+                        Err(error) if error.kind() == ErrorKind::MemoryLimit => false,
+                        rewritten => rewritten?,
+                    },
+                    None => false,
+                },
+                None => match candidates(table, block_rows) {
+                    Some(group) => merge_once(engine, table, &group, stop)?,
+                    None => false,
+                },
+            };
+            if !merged {
                 break;
             }
         }
@@ -53,16 +67,27 @@ pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
 
 /// The next group of neighbouring blocks that should be rewritten as one.
 fn candidates(table: &TableSnapshot, block_rows: usize) -> Option<Vec<Arc<Block>>> {
+    // Blocks with open runs between them are not neighbours, because the merged block must own its range of numbers
+    // alone.
+    let adjacent = |last: &Block, block: &Block| {
+        !table.runs.iter().any(|run| (last.end_row()..block.first_row()).contains(&run.first_row()))
+    };
+    small_group(&table.blocks, adjacent, block_rows)
+}
+
+/// The first group of small or sparse blocks that follow each other and should be rewritten as one. `adjacent` says
+/// whether two blocks may be in one group.
+pub(crate) fn small_group(
+    blocks: &[Arc<Block>],
+    adjacent: impl Fn(&Block, &Block) -> bool,
+    block_rows: usize,
+) -> Option<Vec<Arc<Block>>> {
     let sparse = |block: &Block| block.live_rows() * 4 < block.rows() * 3;
     let small = |block: &Block| block.live_rows() * 2 <= block_rows;
     let mut group: Vec<Arc<Block>> = Vec::new();
     let mut rows = 0;
-    for block in &*table.blocks {
-        // Blocks with open runs between them are not neighbours, because the merged block must own its range of numbers
-        // alone.
-        let adjacent = group.last().is_none_or(|last: &Arc<Block>| {
-            !table.runs.iter().any(|run| (last.end_row()..block.first_row()).contains(&run.first_row()))
-        });
+    for block in blocks {
+        let adjacent = group.last().is_none_or(|last: &Arc<Block>| adjacent(last, block));
         if (small(block) || sparse(block)) && adjacent && rows + block.live_rows() <= block_rows {
             rows += block.live_rows();
             group.push(Arc::clone(block));
@@ -143,7 +168,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
 }
 
 /// One block of a merge, in its state when the merge began.
-struct MergedBlock {
+pub(crate) struct MergedBlock {
     block: Arc<Block>,
     /// Positions of the live rows, ascending.
     live: Vec<u32>,
@@ -152,7 +177,7 @@ struct MergedBlock {
 }
 
 impl MergedBlock {
-    fn new(def: &TableDef, block: &Arc<Block>) -> Result<Self> {
+    pub(crate) fn new(def: &TableDef, block: &Arc<Block>) -> Result<Self> {
         let deleted = block.deleted();
         let live: Vec<u32> = (0..block.rows() as u32)
             .filter(|position| deleted.is_none_or(|deleted| !deleted.contains(*position)))
@@ -162,9 +187,23 @@ impl MergedBlock {
         Ok(MergedBlock { block: Arc::clone(block), live, numbers })
     }
 
+    pub(crate) fn block(&self) -> &Arc<Block> {
+        &self.block
+    }
+
+    /// Positions of the live rows, ascending.
+    pub(crate) fn positions(&self) -> &[u32] {
+        &self.live
+    }
+
+    /// The row numbers of the live rows.
+    pub(crate) fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
     /// Marks in `deleted` the rows that `now` has deleted since the merge began. `offset` is the position of this part
     /// in the merged block.
-    fn deleted_since(&self, now: &Block, offset: usize, deleted: &mut RoaringBitmap) {
+    pub(crate) fn deleted_since(&self, now: &Block, offset: usize, deleted: &mut RoaringBitmap) {
         let Some(gone) = now.deleted() else { return };
         for (index, position) in self.live.iter().enumerate() {
             if gone.contains(*position) {
@@ -173,12 +212,18 @@ impl MergedBlock {
         }
     }
 
-    fn values(&self, def: &TableDef, index: usize) -> Result<ArrayRef> {
+    /// The values of the live rows.
+    pub(crate) fn values(&self, def: &TableDef, index: usize) -> Result<ArrayRef> {
+        self.values_at(def, index, &self.live)
+    }
+
+    /// The values of the rows at `positions`, which ascend.
+    pub(crate) fn values_at(&self, def: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
         let column = &def.columns[index];
         match self.block.chunk(def, index)? {
-            Some(chunk) if self.live.len() == self.block.rows() => chunk.read(0..self.block.rows()),
-            Some(chunk) => chunk.take(&self.live),
-            None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), self.live.len()),
+            Some(chunk) if positions.len() == self.block.rows() => chunk.read(0..self.block.rows()),
+            Some(chunk) => chunk.take(positions),
+            None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), positions.len()),
         }
     }
 }

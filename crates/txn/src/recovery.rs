@@ -33,6 +33,7 @@ use crate::log::{Log, LogOptions, Position, Replayed};
 use crate::manifest::{
     self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, id_key, parse_row_key,
 };
+use crate::renumbering::RowNumbering;
 use crate::replay::Replay;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
@@ -152,6 +153,7 @@ pub(crate) fn load(
             blocks: blocks.remove(&def.id).unwrap_or_default().into(),
             runs: runs.remove(&def.id).unwrap_or_default().into(),
             next_row,
+            numbering: RowNumbering::default(),
             _pin: None,
             keyed: None,
         };

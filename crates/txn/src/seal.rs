@@ -1,5 +1,6 @@
 //! Sealing: open runs that fill a block are turned into one. When memory is short, shorter runs are sealed too. The
-//! rows keep their numbers and their deletes, so readers see no difference.
+//! rows keep their numbers and their deletes, so readers see no difference. The rows of a time table come into the
+//! order of time and exchange their numbers (`renumbering.rs`).
 
 use std::sync::Arc;
 
@@ -7,12 +8,13 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
-use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, write_block};
+use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, TimeOrdered, write_block};
 
 use crate::change::{CommitChange, TableChange};
 use crate::checkpoint::checkpoint_unless_busy;
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
+use crate::renumbering::{Renumbering, places_of};
 use crate::snapshot::TableSnapshot;
 
 /// Seals the open runs of a table while they hold enough rows for a block.
@@ -64,11 +66,20 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     let targets = engine.column_targets(&table.def)?;
     let owner = BlockOwner { table: table.def.id, block: engine.ids().block() };
     let (threads, cancel) = (engine.threads(), Cancel::new());
-    let chunks = write_block(owner, &source, &targets, engine.freed(), threads, &cancel, &|_, _| Ok(()))?;
+    let ordered = table.def.time_column().map(|column| TimeOrdered::new(&source, column)).transpose()?;
+    let in_order = ordered.as_ref().map_or(&source as &dyn BlockSource, |ordered| ordered);
+    let chunks = write_block(owner, in_order, &targets, engine.freed(), threads, &cancel, &|_, _| Ok(()))?;
     // The block must be on disk before a commit names it. We write it without the commit lock, so that commits go on.
     let numbers = first_row..RowNumber(first_row.0 + rows as u64);
     let block = Block::new(owner.block, numbers, rows, chunks, None);
     sync_blocks(engine, [Arc::new(block.clone())].iter())?;
+
+    let order = ordered.as_ref().and_then(TimeOrdered::order);
+    let places = order.map(places_of);
+    let renumbered = order.map(|order| {
+        let old = (first_row.0..first_row.0 + rows as u64).collect();
+        Arc::new(Renumbering::exchange(old, order, engine.broker()))
+    });
 
     let committing = engine.lock_commit();
     let current = engine.latest();
@@ -85,11 +96,16 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     let mut deleted = RoaringBitmap::new();
     for run in &sealed {
         let offset = (run.first_row().0 - first_row.0) as u32;
-        deleted.extend(run.deleted().into_iter().flatten().map(|position| position + offset));
+        let positions = run.deleted().into_iter().flatten().map(|position| position + offset);
+        match &places {
+            Some(places) => deleted.extend(positions.map(|position| places[position as usize])),
+            None => deleted.extend(positions),
+        }
     }
     let change = TableChange {
         blocks: vec![Arc::new(block.with_deleted(&deleted))],
         next_row: now.next_row,
+        renumbered,
         ..TableChange::default()
     };
     let published = publish(engine, &current, CommitChange::of_table(&current, table.def.id, change))?;

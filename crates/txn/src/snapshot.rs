@@ -17,6 +17,7 @@ use crate::keyed::read_set::ReadSet;
 use crate::keyed::store::{KeyedState, KeyedStore};
 use crate::keyed::write_set::WriteSet;
 use crate::log::Position;
+use crate::renumbering::RowNumbering;
 
 /// The tables of a snapshot.
 pub(crate) type Tables = HashMap<TableId, Arc<TableSnapshot>>;
@@ -31,6 +32,8 @@ pub struct TableSnapshot {
     pub(crate) runs: Arc<[Arc<OpenRun>]>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
+    /// Translates row numbers of this state to those of later ones.
+    pub(crate) numbering: RowNumbering,
     /// Held as in [`Snapshot::pin`], because a scan may outlive the snapshot that it began with.
     pub(crate) _pin: Option<Arc<Pin>>,
     /// The rows of a keyed table. Set only when the table is handed to a reader.
@@ -44,9 +47,17 @@ impl TableSnapshot {
             blocks: Arc::default(),
             runs: Arc::default(),
             next_row: RowNumber(0),
+            numbering: RowNumbering::default(),
             _pin: None,
             keyed: None,
         }
+    }
+}
+
+impl TableSnapshot {
+    /// How many rows were ever added. Unlike the next row number it does not count rows that moved.
+    pub(crate) fn rows_added(&self) -> u64 {
+        self.next_row.0 - self.numbering.appended()
     }
 }
 

@@ -9,7 +9,9 @@
 //! does with a transaction has a file of its own, named in the documentation of [`Transaction`].
 
 mod columnar_rows;
+mod dedup;
 mod definitions;
+mod picked_rows;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use rowmill_storage::TableDef;
 
 use self::columnar_rows::overlay;
 pub(crate) use self::columnar_rows::{TableChanges, join_tail};
+pub(crate) use self::dedup::check_same_keys;
 use crate::back_pressure::wait_for_memory;
 use crate::catalog::Catalog;
 use crate::engine::{Engine, NO_COMMIT};
@@ -50,7 +53,8 @@ pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 /// * **End a statement.** [`settle_references`](Self::settle_references) (`references.rs`),
 ///   [`savepoint`](Self::savepoint), [`rollback_to`](Self::rollback_to).
 /// * **Define** schemas, tables, columns and views: [`create_table`](Self::create_table),
-///   [`add_column`](Self::add_column), [`create_view`](Self::create_view) (`transaction/definitions.rs`); keyed tables
+///   [`add_column`](Self::add_column), [`create_view`](Self::create_view), [`set_time_table`](Self::set_time_table)
+///   (`transaction/definitions.rs`); keyed tables
 ///   and indexes: [`create_keyed_table`](Self::create_keyed_table), [`create_index`](Self::create_index)
 ///   (`keyed_tables.rs`); constraints and sequences: [`add_foreign_key`](Self::add_foreign_key) (`foreign_keys.rs`),
 ///   [`create_sequence`](Self::create_sequence) (`sequences.rs`). [`analyze`](Self::analyze) makes statistics

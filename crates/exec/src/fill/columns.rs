@@ -6,8 +6,8 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, take};
 use arrow::compute::kernels::zip::zip;
+use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Constant, FillMode};
@@ -152,9 +152,9 @@ impl FillColumns {
         } else {
             let numbers = WholeNumbers::of(column)?;
             let values = &numbers.values;
-            let made = self.lines(buckets, values).map(|line| line.map(|(from, to, passed, whole)| {
-                rounded_quotient(from, to, passed, whole)
-            }));
+            let made = self
+                .lines(buckets, values)
+                .map(|line| line.map(|(from, to, passed, whole)| rounded_quotient(from, to, passed, whole)));
             numbers.restored(made.collect(), column.data_type())?
         };
         zip(&self.are_filled(), &added, &own).map_err(failed)

@@ -91,8 +91,7 @@ impl Gaps {
         };
         self.next = usize::from(self.previous.is_some());
         self.previous = self.previous.map(|_| 0);
-        let columns: Vec<ArrayRef> =
-            self.shape.plan.keys.iter().map(|key| Arc::clone(rows.column(*key))).collect();
+        let columns: Vec<ArrayRef> = self.shape.plan.keys.iter().map(|key| Arc::clone(rows.column(*key))).collect();
         self.keys = Some(self.shape.keys.encode(&columns)?);
         self.ticks = Some(Arc::clone(rows.column(self.shape.plan.bucket)));
         if self.buckets.is_none() {

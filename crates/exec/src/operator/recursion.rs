@@ -104,7 +104,9 @@ fn name_of(node: &Node) -> BuiltName {
 /// rows that the join of the round does not need.
 fn is_cheap(node: &Node) -> bool {
     match node {
-        Node::Scan(_) | Node::Latest(_) | Node::Values { .. } | Node::RecursiveRows { .. } | Node::Shared { .. } => true,
+        Node::Scan(_) | Node::Latest(_) | Node::Values { .. } | Node::RecursiveRows { .. } | Node::Shared { .. } => {
+            true
+        }
         Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => is_cheap(input),
         Node::Union { inputs, .. } => inputs.iter().all(|input| is_cheap(input)),
         _ => false,

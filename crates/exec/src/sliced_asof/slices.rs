@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{cast, concat_batches, take};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::{CompareOp, Predicate, Scan};
 use rowmill_storage::TableSource;
@@ -29,6 +29,8 @@ pub(crate) struct SliceSide {
     /// The time, by its position in the columns of the scan.
     time: usize,
     batch_rows: usize,
+    /// Whether rows with equal times are ordered by their numbers.
+    orders_ties: bool,
     metrics: Arc<ScanMetrics>,
 }
 
@@ -39,7 +41,7 @@ pub(crate) struct TimeSlices {
     kind: DataType,
 }
 
-/// The rows of a slice, in the order of time. Rows with the same time are in the order of their numbers.
+/// The rows of a slice, in the order of time.
 pub(super) struct SliceRows {
     pub(super) batches: Vec<RecordBatch>,
     /// The number of the key of each row.
@@ -57,6 +59,7 @@ impl SliceSide {
         keys: Vec<usize>,
         time: usize,
         batch_rows: usize,
+        orders_ties: bool,
     ) -> Option<SliceSide> {
         let table = source.table();
         let column = &table.columns[*scan.columns.get(time)?];
@@ -65,7 +68,7 @@ impl SliceSide {
         let is_usable = is_time && are_stored && table.keyed.is_none();
         is_usable.then(|| {
             let scan = Scan { row_number: false, ..scan.clone() };
-            SliceSide { source, scan, keys, time, batch_rows, metrics: Arc::default() }
+            SliceSide { source, scan, keys, time, batch_rows, orders_ties, metrics: Arc::default() }
         })
     }
 
@@ -131,7 +134,7 @@ impl SliceSide {
             limit: None,
             top: None,
             batch_rows: self.batch_rows,
-            row_numbers: false,
+            row_numbers: self.orders_ties,
             cancel: cancel.clone(),
         };
         let scan = TableScan::new(Arc::clone(&self.source), request)?;
@@ -142,15 +145,31 @@ impl SliceSide {
             times: Vec::new(),
             kinds: scan.schema().fields().iter().map(|field| field.data_type().clone()).collect(),
         };
+        let width = self.scan.columns.len();
+        rows.kinds.truncate(width);
+        let mut row_numbers: Vec<u64> = Vec::new();
         for batch in scan.worker() {
             let batch = batch?;
             let keys: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(batch.column(*key))).collect();
             numbers.add(&keys, batch.num_rows(), shared, &mut rows.keys)?;
             rows.times.extend(ticks(batch.column(self.time))?);
-            rows.batches.push(batch);
+            if self.orders_ties {
+                row_numbers.extend(batch.column(width).as_primitive::<UInt64Type>().values());
+            }
+            let columns: Vec<usize> = (0..width).collect();
+            rows.batches.push(batch.project(&columns).map_err(failed)?);
         }
         self.metrics.add(&counts);
-        if rows.times.is_sorted() { Ok(rows) } else { rows.sorted() }
+        let number = |row: usize| row_numbers.get(row).copied().unwrap_or(row as u64);
+        let place = |row: usize| (rows.times[row], number(row));
+        match (1..rows.times.len()).all(|row| place(row - 1) <= place(row)) {
+            true => Ok(rows),
+            false => {
+                let mut order: Vec<u32> = (0..rows.times.len() as u32).collect();
+                order.sort_unstable_by_key(|row| place(*row as usize));
+                rows.ordered(order)
+            }
+        }
     }
 }
 
@@ -170,9 +189,8 @@ impl TimeSlices {
             }
             in_slice += 1;
         }
-        let is_worth = !bounds.is_empty()
-            && left.reads(&bounds)? <= READ_AGAIN_MAX
-            && right.reads(&bounds)? <= READ_AGAIN_MAX;
+        let is_worth =
+            !bounds.is_empty() && left.reads(&bounds)? <= READ_AGAIN_MAX && right.reads(&bounds)? <= READ_AGAIN_MAX;
         Ok(is_worth.then(|| TimeSlices { bounds, kind: left.time_kind() }))
     }
 
@@ -210,11 +228,8 @@ impl SliceRows {
         &self.kinds[place]
     }
 
-    /// Puts the rows into the order of time.
-    fn sorted(self) -> Result<SliceRows> {
-        let mut order: Vec<u32> = (0..self.times.len() as u32).collect();
-        // The sort is stable, so rows with the same time stay in the order of their numbers.
-        order.sort_by_key(|row| self.times[*row as usize]);
+    /// Puts the rows into another order.
+    fn ordered(self, order: Vec<u32>) -> Result<SliceRows> {
         let times = order.iter().map(|row| self.times[*row as usize]).collect();
         let keys: Vec<u32> = order.iter().map(|row| self.keys[*row as usize]).collect();
         let schema = self.batches[0].schema();

@@ -32,14 +32,16 @@ impl Binder<'_> {
         if value.kind != INTERVAL {
             let message = format!("{clause} takes a length of time, not {}", type_name(&value.kind));
             let error = Error::new(ErrorKind::DatatypeMismatch, message);
-            return Err(self.at(error.hint("write a number with a unit, such as 15m, or INTERVAL '15 minutes'"), start_of(expr)));
+            return Err(self
+                .at(error.hint("write a number with a unit, such as 15m, or INTERVAL '15 minutes'"), start_of(expr)));
         }
         fold::fold(&mut value);
         let interval = value.as_constant().and_then(interval_of);
         match interval {
             Some(interval) => Ok(Duration { interval, in_weeks: false }),
             None => {
-                let error = Error::new(ErrorKind::InvalidParameter, format!("{clause} takes a constant length of time"));
+                let error =
+                    Error::new(ErrorKind::InvalidParameter, format!("{clause} takes a constant length of time"));
                 Err(self.at(error, start_of(expr)))
             }
         }
@@ -85,7 +87,8 @@ fn read_duration(text: &str, clause: &str) -> Result<Duration> {
 /// Returns `count` units of time. Single letters distinguish cases: `m` is a minute, `M` a month.
 pub(super) fn duration_of(count: i64, unit: &str) -> Option<Duration> {
     let lower = unit.to_ascii_lowercase();
-    let name = if unit.len() == 1 { unit } else { lower.strip_suffix('s').filter(|name| name.len() > 1).unwrap_or(&lower) };
+    let name =
+        if unit.len() == 1 { unit } else { lower.strip_suffix('s').filter(|name| name.len() > 1).unwrap_or(&lower) };
     let nanos = |nanos: i64| Some(IntervalMonthDayNano::new(0, 0, count.checked_mul(nanos)?));
     let days = |days: i64| Some(IntervalMonthDayNano::new(0, i32::try_from(count.checked_mul(days)?).ok()?, 0));
     let months = |months: i64| Some(IntervalMonthDayNano::new(i32::try_from(count.checked_mul(months)?).ok()?, 0, 0));

@@ -11,9 +11,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::{fold, functions, typing};
-use rowmill_plan::{
-    ColumnId, CompareOp, ExprOp, FillMode, FilledBuckets, Logical, LogicalFill, ScalarExpr,
-};
+use rowmill_plan::{ColumnId, CompareOp, ExprOp, FillMode, FilledBuckets, Logical, LogicalFill, ScalarExpr};
 use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr};
 
 use super::Binder;
@@ -86,7 +84,9 @@ impl Binder<'_> {
         start = start.or(more.next());
         finish = finish.or(more.next());
         if more.next().is_some() {
-            return Err(Error::new(ErrorKind::UndefinedFunction, "time_bucket_gapfill has too many arguments").hint(USAGE));
+            return Err(
+                Error::new(ErrorKind::UndefinedFunction, "time_bucket_gapfill has too many arguments").hint(USAGE)
+            );
         }
         let mut stride = self.expr(width)?;
         if stride.kind != INTERVAL {
@@ -170,7 +170,9 @@ impl Binder<'_> {
         let Some(gapfill) = self.level().gapfill.take() else {
             return match calls.is_empty() {
                 true => Ok(plan),
-                false => Err(Error::new(ErrorKind::Grouping, "locf and interpolate need time_bucket_gapfill in GROUP BY")),
+                false => {
+                    Err(Error::new(ErrorKind::Grouping, "locf and interpolate need time_bucket_gapfill in GROUP BY"))
+                }
             };
         };
         let Some((bucket, _)) = keys.iter().find(|(_, key)| *key == gapfill.bucket) else {

@@ -347,7 +347,8 @@ impl Binder<'_> {
         let mut value = value?;
         if let Some(unit) = given(unit).and_then(text_of) {
             let one = duration_of(1, unit).ok_or_else(|| Error::internal("a unit that the parser knows"))?;
-            value = self.placed(span, |_| typing::arithmetic(ArithmeticOp::Times, value, interval_literal(one.interval)))?;
+            value =
+                self.placed(span, |_| typing::arithmetic(ArithmeticOp::Times, value, interval_literal(one.interval)))?;
         }
         let expr = self.placed(span, |_| typing::arithmetic(op, order.left.clone(), value))?;
         Ok(WindowBound { expr: Some(expr) })
@@ -377,8 +378,9 @@ impl Binder<'_> {
         let count = if to < from { 0 } else { (to - from) / step + 1 };
         (0..count)
             .map(|at| {
-                let nanos = i64::try_from(from + at * step)
-                    .map_err(|_| Error::new(ErrorKind::NumericOutOfRange, "an offset of a HORIZON JOIN is out of range"))?;
+                let nanos = i64::try_from(from + at * step).map_err(|_| {
+                    Error::new(ErrorKind::NumericOutOfRange, "an offset of a HORIZON JOIN is out of range")
+                })?;
                 let interval = arrow::datatypes::IntervalMonthDayNano::new(0, 0, nanos);
                 Ok(Duration { interval, in_weeks: false })
             })
@@ -454,7 +456,9 @@ impl Binder<'_> {
             let mut parts = self.conditions_of_both(left, right, matched)?;
             let part = if parts.len() == 1 { parts.pop() } else { None };
             match part.and_then(|part| self.sided(left, right, part)) {
-                Some((op, one, other)) if is_inequality(op) || op == CompareOp::Equal => ordered = Some((one, other, op)),
+                Some((op, one, other)) if is_inequality(op) || op == CompareOp::Equal => {
+                    ordered = Some((one, other, op))
+                }
                 _ => {
                     let message = "MATCH_CONDITION takes one comparison of a left column with a right one";
                     let error = Error::new(ErrorKind::Syntax, message).hint("for example: (a.ts >= b.ts)");
@@ -467,7 +471,9 @@ impl Binder<'_> {
             Some((one, other, CompareOp::Equal)) if matches!(clauses.kind, "asof" | "lt") => {
                 let message = "an ASOF or LT JOIN takes an inequality in MATCH_CONDITION";
                 let shown = format!("{} = {}", type_name(&one.kind), type_name(&other.kind));
-                return Err(Error::new(ErrorKind::Syntax, message).hint(format!("write >= in place of the = of {shown}")));
+                return Err(
+                    Error::new(ErrorKind::Syntax, message).hint(format!("write >= in place of the = of {shown}"))
+                );
             }
             Some((one, other, op)) => (one, other, Some(op)),
             None => {
@@ -509,7 +515,12 @@ impl Binder<'_> {
     }
 
     /// Returns a comparison of a left expression with a right one, turned so that the left one comes first.
-    fn sided(&self, left: &FromPart, right: &FromPart, part: ScalarExpr) -> Option<(CompareOp, ScalarExpr, ScalarExpr)> {
+    fn sided(
+        &self,
+        left: &FromPart,
+        right: &FromPart,
+        part: ScalarExpr,
+    ) -> Option<(CompareOp, ScalarExpr, ScalarExpr)> {
         let ExprOp::Compare(op, pair) = part.op else { return None };
         let [one, other] = *pair;
         let (of_left, of_right) = (output(&left.plan), output(&right.plan));

@@ -18,9 +18,7 @@ use rowmill_expr::{fold, functions, typing};
 use rowmill_plan::logical::{
     AggregateCall, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, WindowFrame,
 };
-use rowmill_plan::{
-    ColumnId, CompareOp, Constant, FillMode, FilledBuckets, Logical, LogicalFill, ScalarExpr,
-};
+use rowmill_plan::{ColumnId, CompareOp, Constant, FillMode, FilledBuckets, Logical, LogicalFill, ScalarExpr};
 use sqlparser::ast::{Expr, Function, Ident, Value};
 use std::sync::Arc;
 
@@ -322,11 +320,8 @@ impl Binder<'_> {
         };
         let places: Vec<usize> = (0..uses.items.len()).filter(|place| is_filled(&uses.items[*place])).collect();
         if arguments.len() != 1 && arguments.len() != places.len() {
-            let message = format!(
-                "FILL has {} values, but the select list has {} aggregates",
-                arguments.len(),
-                places.len()
-            );
+            let message =
+                format!("FILL has {} values, but the select list has {} aggregates", arguments.len(), places.len());
             return Err(Error::new(ErrorKind::Syntax, message).hint("give one value for all, or one for each"));
         }
         let mut values: Vec<(ColumnId, FillMode<ScalarExpr, ColumnId>)> = Vec::new();
@@ -410,7 +405,8 @@ impl Binder<'_> {
                 let name = match arguments.as_slice() {
                     [Expr::Identifier(name)] => name,
                     _ => {
-                        let error = Error::new(ErrorKind::Syntax, "PREV takes the name of one column of the select list");
+                        let error =
+                            Error::new(ErrorKind::Syntax, "PREV takes the name of one column of the select list");
                         return Err(self.at(error, span));
                     }
                 };
@@ -431,7 +427,8 @@ impl Binder<'_> {
                 let mut value = self.placed(span, |_| typing::cast(value, kind, false))?;
                 fold::fold(&mut value);
                 if value.as_constant().is_none() {
-                    let error = Error::new(ErrorKind::InvalidParameter, "FILL takes constants, PREV, LINEAR, NULL and NONE");
+                    let error =
+                        Error::new(ErrorKind::InvalidParameter, "FILL takes constants, PREV, LINEAR, NULL and NONE");
                     return Err(self.at(error, span));
                 }
                 Ok(FillMode::Value(value))
@@ -486,7 +483,8 @@ fn is_named(call: &Function, name: &str) -> bool {
 /// Whether values of a type lie on a line between two others.
 pub(super) fn is_linear(kind: &DataType) -> bool {
     let is_numbered = rowmill_base::NumberedType::of_arrow(kind).is_some();
-    (kind.is_numeric() && !is_numbered) || matches!(kind, DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..))
+    (kind.is_numeric() && !is_numbered)
+        || matches!(kind, DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..))
 }
 
 /// Returns an error unless the buckets can be computed.

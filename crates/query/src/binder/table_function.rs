@@ -83,7 +83,7 @@ impl Binder<'_> {
 
     fn no_table_function(&self, ident: &ast::Ident) -> Error {
         let message = format!("there is no table function \"{}\"", ident.value);
-        let names = ["unnest", "generate_series", "range", "rowmill_storage", "rowmill_log"];
+        let names = ["unnest", "generate_series", "range", "rowmill_storage", "rowmill_table_order", "rowmill_log"];
         self.at(suggest(Error::new(ErrorKind::UndefinedFunction, message), &ident.value, names), ident.span)
     }
 

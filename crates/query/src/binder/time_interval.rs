@@ -64,9 +64,8 @@ impl Binder<'_> {
 }
 
 fn condition(value: &ScalarExpr, interval: &TimeInterval, negated: bool) -> Result<ScalarExpr> {
-    let moved = |time: ScalarExpr, by: IntervalMonthDayNano| {
-        typing::arithmetic(ArithmeticOp::Plus, time, interval_literal(by))
-    };
+    let moved =
+        |time: ScalarExpr, by: IntervalMonthDayNano| typing::arithmetic(ArithmeticOp::Plus, time, interval_literal(by));
     let first = typing::coerce(ScalarExpr::literal(interval.start.as_str()), &TIMESTAMP)?;
     let last = moved(first.clone(), interval.length)?;
     let (distance, count) = interval.repeated.unwrap_or((IntervalMonthDayNano::new(0, 0, 0), 1));
@@ -134,7 +133,8 @@ fn read_period(text: &str) -> Option<(String, IntervalMonthDayNano)> {
         Some((date, time)) => (date, Some(time)),
         None => (text, None),
     };
-    let is_number = |part: &str, digits: usize| part.len() == digits && part.bytes().all(|digit| digit.is_ascii_digit());
+    let is_number =
+        |part: &str, digits: usize| part.len() == digits && part.bytes().all(|digit| digit.is_ascii_digit());
     let dates: Vec<&str> = date.split('-').collect();
     let dates_fit = is_number(dates[0], 4) && dates[1..].iter().all(|part| is_number(part, 2));
     if !dates_fit || dates.len() > 3 || (time.is_some() && dates.len() < 3) {
@@ -198,8 +198,22 @@ mod tests {
     #[test]
     fn wrong_intervals_are_refused() {
         for wrong in [
-            "", "26", "2026-1", "2026-11T10", "2026-11-20T1", "2026-11-20T10.5", "2026-11-20T10:30:15.", "2026;", "2026;2",
-            "2026;1d;1d", "2026;1d;1d;0", "2026;1d;1d;3;4", "2026;1d;1d;100000", "x", "2026;-1d", "2026-11-20T10:30:15.1234567",
+            "",
+            "26",
+            "2026-1",
+            "2026-11T10",
+            "2026-11-20T1",
+            "2026-11-20T10.5",
+            "2026-11-20T10:30:15.",
+            "2026;",
+            "2026;2",
+            "2026;1d;1d",
+            "2026;1d;1d;0",
+            "2026;1d;1d;3;4",
+            "2026;1d;1d;100000",
+            "x",
+            "2026;-1d",
+            "2026-11-20T10:30:15.1234567",
         ] {
             assert_eq!(read_interval(wrong).unwrap_err().kind(), ErrorKind::InvalidParameter, "{wrong}");
         }

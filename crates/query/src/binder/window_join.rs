@@ -72,9 +72,11 @@ impl Binder<'_> {
             None => Ok(()),
             Some(id) => {
                 let name = &self.columns.get(ColumnId(id)).name;
-                let message = format!("\"{name}\" is of the right side of a WINDOW JOIN, so it must be inside an aggregate");
-                Err(Error::new(ErrorKind::Grouping, message)
-                    .hint("a condition on it goes into FILTER (WHERE ...) of the aggregate, or into a subquery of FROM"))
+                let message =
+                    format!("\"{name}\" is of the right side of a WINDOW JOIN, so it must be inside an aggregate");
+                Err(Error::new(ErrorKind::Grouping, message).hint(
+                    "a condition on it goes into FILTER (WHERE ...) of the aggregate, or into a subquery of FROM",
+                ))
             }
         }
     }

@@ -192,9 +192,7 @@ pub(super) fn join_side(join: &rowmill_plan::Join, column: usize) -> Option<(&No
 /// The scan that a column comes from, and its position in the table.
 pub(super) fn origin(node: &Node, column: usize) -> Option<(&Scan, usize)> {
     match node {
-        Node::Scan(scan) | Node::Latest(rowmill_plan::Latest { scan, .. }) => {
-            Some((scan, *scan.columns.get(column)?))
-        }
+        Node::Scan(scan) | Node::Latest(rowmill_plan::Latest { scan, .. }) => Some((scan, *scan.columns.get(column)?)),
         Node::Filter { input, .. }
         | Node::Sort { input, .. }
         | Node::Limit { input, .. }

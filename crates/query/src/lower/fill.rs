@@ -21,14 +21,12 @@ impl Lowerer<'_> {
         let input = self.lower(&fill.input, &read)?;
         let input = self.settled(input, &read)?;
         // A value must be computed before rows are added, because an expression over NULL may have a value.
-        let exprs: Vec<ScalarExpr> = input.all_ids().filter(|id| read.contains(*id)).map(|id| self.columns.expr(id)).collect();
+        let exprs: Vec<ScalarExpr> =
+            input.all_ids().filter(|id| read.contains(*id)).map(|id| self.columns.expr(id)).collect();
         let (mut input, _) = self.with_columns(input, &exprs)?;
         input.derived.clear();
-        let order = |id: &ColumnId| LogicalSortKey {
-            expr: self.columns.expr(*id),
-            descending: false,
-            nulls_first: false,
-        };
+        let order =
+            |id: &ColumnId| LogicalSortKey { expr: self.columns.expr(*id), descending: false, nulls_first: false };
         let keys: Vec<LogicalSortKey> = fill.keys.iter().chain([&fill.bucket]).map(order).collect();
         let sorted = self.sorted(input, &keys, (0, None))?;
         let position = |id: ColumnId| {

@@ -77,7 +77,8 @@ impl Lowerer<'_> {
                 let order = call.order.iter_mut().map(|key| &mut key.expr);
                 for expr in call.arguments.iter_mut().chain(order).chain(&mut call.filter) {
                     let known = right_exprs.iter().position(|known| known == expr);
-                    let known = known.ok_or_else(|| Error::internal("an aggregate reads a value that was not collected"))?;
+                    let known =
+                        known.ok_or_else(|| Error::internal("an aggregate reads a value that was not collected"))?;
                     *expr = ScalarExpr::id(right_ids[known], expr.kind.clone());
                 }
                 aggregates.push(self.aggregate(&call, &right)?);
@@ -103,11 +104,7 @@ impl Lowerer<'_> {
     }
 
     /// One side of a join along an order, with a column for each of `exprs`.
-    fn side(
-        &mut self,
-        plan: &rowmill_plan::Logical,
-        exprs: &[ScalarExpr],
-    ) -> Result<(LoweredRelation, Vec<ColumnId>)> {
+    fn side(&mut self, plan: &rowmill_plan::Logical, exprs: &[ScalarExpr]) -> Result<(LoweredRelation, Vec<ColumnId>)> {
         let read = columns_of(exprs);
         let relation = self.lower(plan, &read)?;
         let relation = self.settled(relation, &read)?;

@@ -58,7 +58,9 @@ fn tables(random: &mut Random) -> Database {
     if random.below(2) == 0 {
         connection.execute("DELETE FROM t WHERE id % 7 = 2; DELETE FROM u WHERE id % 11 = 4").unwrap();
     }
-    connection.execute("CREATE TABLE d (s TEXT, w BIGINT); INSERT INTO d VALUES ('a', 1), ('b', 10), (NULL, 5)").unwrap();
+    connection
+        .execute("CREATE TABLE d (s TEXT, w BIGINT); INSERT INTO d VALUES ('a', 1), ('b', 10), (NULL, 5)")
+        .unwrap();
     database
 }
 
@@ -100,8 +102,7 @@ fn sample(random: &mut Random) -> Case {
             (fill.to_owned(), plain)
         }
     };
-    let timed =
-        format!("SELECT ts, s, {call} AS v FROM {source} WHERE {condition} SAMPLE BY {short} ON ts {fill}");
+    let timed = format!("SELECT ts, s, {call} AS v FROM {source} WHERE {condition} SAMPLE BY {short} ON ts {fill}");
     Case { timed, plain }
 }
 
@@ -123,7 +124,11 @@ fn asof(random: &mut Random) -> Case {
     let (key, on) = if has_key { ("u.s = t.s AND", "t.s = u.s AND ") } else { ("", "") };
     let (word, join) = if random.below(2) == 0 { ("ASOF", "JOIN") } else { ("ASOF LEFT", "LEFT JOIN") };
     let within = match random.below(3) {
-        0 => Some(if order == "DESC" { "u.ts >= t.ts - INTERVAL '1 hour' AND" } else { "u.ts <= t.ts + INTERVAL '1 hour' AND" }),
+        0 => Some(if order == "DESC" {
+            "u.ts >= t.ts - INTERVAL '1 hour' AND"
+        } else {
+            "u.ts <= t.ts + INTERVAL '1 hour' AND"
+        }),
         _ => None,
     };
     let tolerance = if within.is_some() { "TOLERANCE 1h" } else { "" };
@@ -160,7 +165,8 @@ fn window(random: &mut Random) -> Case {
         ("CURRENT ROW AND t.id MINUTES FOLLOWING", "+ INTERVAL '0 minutes'", "+ t.id * INTERVAL '1 minute'"),
         ("INTERVAL '5 minutes' FOLLOWING AND 3 HOURS FOLLOWING", "+ INTERVAL '5 minutes'", "+ INTERVAL '3 hours'"),
     ][random.below(4)];
-    let call = random.one_of(&["count(*)", "sum(u.q)", "max(u.id)", "count(DISTINCT u.q)", "min(u.q) FILTER (WHERE u.q > 1)"]);
+    let call =
+        random.one_of(&["count(*)", "sum(u.q)", "max(u.id)", "count(DISTINCT u.q)", "min(u.q) FILTER (WHERE u.q > 1)"]);
     let included = random.below(2) == 0;
     let prevailing = if included { "INCLUDE PREVAILING" } else { "EXCLUDE PREVAILING" };
     let inside = format!("u.s = t.s AND u.ts >= t.ts {low} AND u.ts <= t.ts {high}");
@@ -180,7 +186,10 @@ fn window(random: &mut Random) -> Case {
 fn horizon(random: &mut Random) -> Case {
     let (list, offsets) = [
         ("LIST (-1h, 0s, 90m)", "(INTERVAL '-1 hour'), (INTERVAL '0 seconds'), (INTERVAL '90 minutes')"),
-        ("RANGE FROM -30m TO 30m STEP 30m", "(INTERVAL '-30 minutes'), (INTERVAL '0 seconds'), (INTERVAL '30 minutes')"),
+        (
+            "RANGE FROM -30m TO 30m STEP 30m",
+            "(INTERVAL '-30 minutes'), (INTERVAL '0 seconds'), (INTERVAL '30 minutes')",
+        ),
     ][random.below(2)];
     Case {
         timed: format!(

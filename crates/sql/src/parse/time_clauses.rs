@@ -97,10 +97,43 @@ impl Clauses<'_> {
     /// Returns the unquoted word at a place in lower case, if it is one that begins or modifies a clause.
     fn word(&self, at: usize) -> Option<&'static str> {
         const WORDS: [&str; 37] = [
-            "sample", "latest", "join", "cluster", "distribute", "asof", "lt", "splice", "window", "horizon",
-            "positional", "paste", "any", "global", "inner", "left", "right", "full", "outer", "nearest", "by", "on",
-            "partition", "from", "to", "fill", "align", "match_condition", "using", "tolerance", "range", "list",
-            "include", "exclude", "as", "group", "in",
+            "sample",
+            "latest",
+            "join",
+            "cluster",
+            "distribute",
+            "asof",
+            "lt",
+            "splice",
+            "window",
+            "horizon",
+            "positional",
+            "paste",
+            "any",
+            "global",
+            "inner",
+            "left",
+            "right",
+            "full",
+            "outer",
+            "nearest",
+            "by",
+            "on",
+            "partition",
+            "from",
+            "to",
+            "fill",
+            "align",
+            "match_condition",
+            "using",
+            "tolerance",
+            "range",
+            "list",
+            "include",
+            "exclude",
+            "as",
+            "group",
+            "in",
         ];
         match &self.tokens.get(at)?.token {
             Token::Word(word) if word.quote_style.is_none() => {
@@ -159,9 +192,9 @@ impl Clauses<'_> {
     fn join_words(&self, at: usize) -> Option<(usize, Vec<&'static str>)> {
         let mut words = Vec::new();
         let mut at = self.previous(at)?;
-        while let Some(word) = self.word(at).filter(|word| {
-            matches!(*word, "inner" | "left" | "right" | "full" | "outer" | "nearest")
-        }) {
+        while let Some(word) =
+            self.word(at).filter(|word| matches!(*word, "inner" | "left" | "right" | "full" | "outer" | "nearest"))
+        {
             words.insert(0, word);
             at = self.previous(at)?;
         }
@@ -285,7 +318,8 @@ impl Clauses<'_> {
         let mut new = Marker::new("", "ordered join", span);
         new.text(if words.contains(&"nearest") { "nearest" } else { kind });
         new.text(sides);
-        let matched = if reader.takes("match_condition") { Some(reader.parenthesized("MATCH_CONDITION")?) } else { None };
+        let matched =
+            if reader.takes("match_condition") { Some(reader.parenthesized("MATCH_CONDITION")?) } else { None };
         new.optional(matched);
         if reader.takes("on") {
             new.call("on", Some(reader.expression()?));
@@ -321,7 +355,9 @@ impl Clauses<'_> {
             (kind, _) => {
                 let message = format!("{} JOIN is not supported", words.join(" ").to_uppercase());
                 let hint = match kind {
-                    "asof" | "lt" => "ASOF and LT take INNER or LEFT; to keep all rows of the right side, exchange the sides",
+                    "asof" | "lt" => {
+                        "ASOF and LT take INNER or LEFT; to keep all rows of the right side, exchange the sides"
+                    }
                     _ => "SPLICE, WINDOW and HORIZON stand directly before JOIN",
                 };
                 Err(Error::new(ErrorKind::Unsupported, message).hint(hint))
@@ -374,9 +410,8 @@ impl ClauseReader<'_> {
     fn parse(&mut self, read: impl FnOnce(&mut Parser<'_>) -> Result<(), ParserError>) -> Result<()> {
         let tokens = self.clauses.tokens[self.at..].to_vec();
         let dialect = RowmillDialect::new(false, tokens.len());
-        let mut parser = Parser::new(&dialect)
-            .with_recursion_limit(self.clauses.depth_max)
-            .with_tokens_with_locations(tokens);
+        let mut parser =
+            Parser::new(&dialect).with_recursion_limit(self.clauses.depth_max).with_tokens_with_locations(tokens);
         read(&mut parser).map_err(|error| parser_error(self.clauses.sql, error))?;
         self.at = (self.at + parser.index()).min(self.clauses.tokens.len());
         Ok(())
@@ -637,9 +672,8 @@ fn is_word(token: Option<&Token>, wanted: &str) -> bool {
 
 /// Whether a word is the unit of a length of time. Single letters distinguish cases: `m` is a minute, `M` a month.
 fn is_unit(word: &str) -> bool {
-    const NAMES: [&str; 10] = [
-        "nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "year",
-    ];
+    const NAMES: [&str; 10] =
+        ["nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "year"];
     let lower = word.to_ascii_lowercase();
     matches!(word, "n" | "u" | "U" | "T" | "s" | "m" | "h" | "d" | "w" | "M" | "y" | "ms" | "us" | "ns")
         || NAMES.contains(&lower.strip_suffix('s').unwrap_or(&lower))

@@ -161,7 +161,7 @@ fn parse_partition(parser: &mut Parser<'_>) -> Result<Option<CalendarUnit>, Pars
 }
 
 /// Reads the number and the unit after `TTL`.
-fn parse_time_to_live(parser: &mut Parser<'_>) -> Result<TimeToLive, ParserError> {
+pub(super) fn parse_time_to_live(parser: &mut Parser<'_>) -> Result<TimeToLive, ParserError> {
     let token = parser.next_token();
     let count = match &token.token {
         Token::Number(text, _) => text.parse().ok().filter(|count| (1..=TimeToLive::COUNT_MAX).contains(count)),
@@ -182,7 +182,7 @@ fn parse_time_to_live(parser: &mut Parser<'_>) -> Result<TimeToLive, ParserError
 }
 
 /// Reads `UPSERT KEYS (column, ...)`, which comes after `DEDUP`.
-fn parse_dedup_keys(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> {
+pub(super) fn parse_dedup_keys(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> {
     if !parse_word(parser, "upsert") || !parse_word(parser, "keys") {
         return parser.expected_ref("UPSERT KEYS (column, ...)", parser.peek_token_ref());
     }
@@ -193,7 +193,7 @@ fn parse_dedup_keys(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> 
 }
 
 /// Takes the next token if it is the unquoted word `wanted`.
-fn parse_word(parser: &mut Parser<'_>, wanted: &str) -> bool {
+pub(super) fn parse_word(parser: &mut Parser<'_>, wanted: &str) -> bool {
     let is_next = matches!(&parser.peek_token_ref().token, Token::Word(word) if is_word(word, wanted));
     if is_next {
         parser.next_token();

@@ -28,7 +28,7 @@ use crate::names::{QualifiedName, identifiers, lower, qualified};
 use crate::outcome::Outcome;
 use crate::session::Work;
 
-const STATEMENT: &str = "ALTER TABLE";
+pub(super) const STATEMENT: &str = "ALTER TABLE";
 const ADD_CONSTRAINT: &str = "ALTER TABLE ADD CONSTRAINT";
 
 pub(crate) fn run(work: &mut Work<'_>, alter: &AlterTable) -> Result<Outcome> {
@@ -103,7 +103,8 @@ fn alter_once(
             let clause: Vec<&str> = text.split_whitespace().take(3).collect();
             Err(unsupported(STATEMENT, &clause.join(" ")).hint(
                 "there are ADD and DROP COLUMN, ADD and DROP CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN \
-                 SET or DROP DEFAULT or NOT NULL",
+                 SET or DROP DEFAULT or NOT NULL; for tables with a time column also SET and DROP TTL, DROP PARTITION \
+                 LIST and WHERE, DEDUP ENABLE and DISABLE",
             ))
         }
     }
@@ -228,7 +229,7 @@ fn check_free(table: &TableDef, name: &str) -> Result<()> {
     }
 }
 
-fn drop_columns(
+pub(super) fn drop_columns(
     work: &mut Work<'_>,
     transaction: &mut Transaction,
     table: &TableDef,
@@ -357,7 +358,7 @@ fn check_no_nulls(work: &Work<'_>, transaction: &mut Transaction, table: &TableD
 }
 
 /// Returns the text that names a table in a query.
-fn table_text(catalog: &Catalog, table: &TableDef) -> String {
+pub(super) fn table_text(catalog: &Catalog, table: &TableDef) -> String {
     let schema = catalog.schema_by_id(table.schema).expect("a table lives in a schema");
     format!("{}.{}", quoted(&schema.name), quoted(&table.name))
 }

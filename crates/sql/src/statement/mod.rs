@@ -2,6 +2,7 @@
 //! does not execute.
 
 pub(crate) mod alter_table;
+pub(crate) mod alter_time_table;
 pub(crate) mod analyze;
 mod assignments;
 pub(crate) mod cell;
@@ -26,6 +27,7 @@ pub(crate) mod lock;
 pub(crate) mod maintenance;
 mod merge;
 pub(crate) mod on_conflict;
+mod partition_range;
 mod planning;
 mod reject_table;
 mod relation;

@@ -26,6 +26,18 @@ pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
     }
 }
 
+/// Parses a statement whose text is our own.
+pub(super) fn statement(sql: &str, settings: &Settings) -> Result<Sql> {
+    let mut statements = parse::parse(sql, settings)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => match statement.body() {
+            StatementBody::Sql(body) => Ok((**body).clone()),
+            _ => Err(Error::internal(format!("a statement of the parser was expected, not: {sql}"))),
+        },
+        _ => Err(Error::internal(format!("one statement was expected, not: {sql}"))),
+    }
+}
+
 /// Parses an expression whose text is our own or was checked when it was stored.
 pub(super) fn expr(text: &str, settings: &Settings) -> Result<Expr> {
     let mut query = query(&format!("SELECT {text}"), settings)?;

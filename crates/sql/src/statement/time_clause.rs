@@ -1,11 +1,10 @@
 //! The clauses of a time table, from the syntax to the catalog's definition and back.
 
-use rowmill_base::{ColumnId, Error, ErrorKind, Result};
-use rowmill_storage::{TableDef, TimeTableDef};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, SqlType};
+use rowmill_storage::{CalendarUnit, TableDef, TimeTableDef};
 use rowmill_txn::{ColumnSpec, Transaction};
 use sqlparser::ast::Ident;
 
-use super::clause::unsupported;
 use super::create_table::STATEMENT;
 use super::relation;
 use super::sql_text::name_text;
@@ -30,18 +29,42 @@ pub(super) fn apply(work: &Work<'_>, transaction: &mut Transaction, table: &Tabl
         let what = format!("{STATEMENT}: TIMESTAMP({column}) is for tables without a primary key");
         return Err(Error::new(ErrorKind::InvalidDefinition, what).hint("leave out PRIMARY KEY, or TIMESTAMP"));
     }
-    if time_to_live.is_some() {
-        return Err(unsupported(STATEMENT, "TTL"));
+    let column = &table.columns[relation::column(table, work.statement.spell(column))?];
+    if *partition == Some(CalendarUnit::Hour) && column.kind == SqlType::Date {
+        let what = format!("{STATEMENT}: PARTITION BY HOUR, but column \"{}\" is a DATE", column.name);
+        return Err(Error::new(ErrorKind::InvalidDefinition, what).hint("a DATE has no hours; PARTITION BY DAY"));
     }
-    if !dedup_keys.is_empty() {
-        return Err(unsupported(STATEMENT, "DEDUP"));
-    }
-    let time = TimeTableDef { partition: *partition, ..TimeTableDef::new(column_id(work, table, column)?) };
-    transaction.set_time_table(table.id, time)
+    let time = TimeTableDef { partition: *partition, time_to_live: *time_to_live, ..TimeTableDef::new(column.id) };
+    let dedup_keys = dedup_key_ids(work, table, &time, dedup_keys)?;
+    transaction.set_time_table(table.id, TimeTableDef { dedup_keys, ..time })
 }
 
-fn column_id(work: &Work<'_>, table: &TableDef, name: &Ident) -> Result<ColumnId> {
-    Ok(table.columns[relation::column(table, work.statement.spell(name))?].id)
+/// Returns the ids of the columns of `DEDUP UPSERT KEYS`, which must be different ones and contain the time column.
+pub(super) fn dedup_key_ids(
+    work: &Work<'_>,
+    table: &TableDef,
+    time: &TimeTableDef,
+    keys: &[Ident],
+) -> Result<Vec<ColumnId>> {
+    let invalid = |what: String| Error::new(ErrorKind::InvalidDefinition, format!("DEDUP UPSERT KEYS: {what}"));
+    let mut ids = Vec::with_capacity(keys.len());
+    for key in keys {
+        let column = &table.columns[relation::column(table, work.statement.spell(key))?];
+        if ids.contains(&column.id) {
+            return Err(invalid(format!("column \"{}\" is named twice", column.name)));
+        }
+        if !column.kind.is_ordered() {
+            let what = format!("column \"{}\" has the type {}, whose values cannot be keys", column.name, column.kind);
+            return Err(invalid(what));
+        }
+        ids.push(column.id);
+    }
+    if !ids.is_empty() && !ids.contains(&time.column) {
+        let column = table.column_by_id(time.column).map_or("", |column| &table.columns[column].name);
+        return Err(invalid(format!("the time column \"{column}\" is missing"))
+            .hint("existing rows are found by their time, so it must be among the keys"));
+    }
+    Ok(ids)
 }
 
 /// Returns the clauses of a table as `SHOW CREATE TABLE` shows them, with a space before each.

@@ -15,7 +15,9 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::{Broker, Error, ErrorKind, Result, RowNumber, SqlType, TableId};
-use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, TableSource, value_bytes, write_block};
+use rowmill_storage::{
+    Block, BlockOwner, BlockSource, OpenRun, TableDef, TableSource, TimeOrdered, value_bytes, write_block,
+};
 
 use super::{PRIVATE_ROWS, Transaction, gone};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
@@ -46,11 +48,11 @@ pub(crate) struct TableChanges {
     /// Inserted rows that do not fill a block yet, under private row numbers.
     pub(crate) runs: Vec<Arc<OpenRun>>,
     /// Inserted batches that are not a run yet. Their rows come after the runs.
-    pending: Vec<RecordBatch>,
-    pending_rows: usize,
-    pending_bytes: u64,
+    pub(super) pending: Vec<RecordBatch>,
+    pub(super) pending_rows: usize,
+    pub(super) pending_bytes: u64,
     /// All rows that were inserted, including the pending ones.
-    inserted: u64,
+    pub(super) inserted: u64,
 }
 
 impl TableChanges {
@@ -177,7 +179,17 @@ impl Transaction {
         self.flush_pending(&def)?;
         let first_row = self.changes.tables.entry(table).or_default().next_row();
         self.recount();
-        let block = self.write_block(&def, first_row, source, true)?;
+        // If the block cannot be written, the rows that it was to replace must stay.
+        let before = self.changes.tables.get(&table).map(Arc::clone);
+        let picked = self.replace_by_source(&def, source)?;
+        let source = picked.as_ref().map_or(source, |picked| picked as &dyn BlockSource);
+        let block = match self.write_block(&def, first_row, source, true) {
+            Ok(block) => block,
+            Err(error) => {
+                self.changes.tables.extend(before.map(|changes| (table, changes)));
+                return Err(error);
+            }
+        };
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
         changes.inserted += block.rows() as u64;
         changes.blocks.push(Arc::new(block));
@@ -185,7 +197,8 @@ impl Transaction {
     }
 
     /// Makes one run of the pending rows of a table, or a block if the run would be too long.
-    pub(super) fn flush_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
+    pub(crate) fn flush_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
+        self.replace_by_pending(def)?;
         match self.changes.tables.get_mut(&def.id).filter(|changes| changes.pending_rows > 0) {
             None => Ok(()),
             Some(changes) if changes.pending_bytes > RUN_BYTES_MAX => self.seal_pending(def),
@@ -194,6 +207,7 @@ impl Transaction {
     }
 
     fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
+        self.replace_by_pending(def)?;
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         let first_row = changes.next_row();
         // The pending rows stay until the block is written, because a failure must not lose rows of earlier statements.
@@ -218,6 +232,9 @@ impl Transaction {
             true => check_column(def, index, values),
             false => Ok(()),
         };
+        // The rows have no numbers yet, so those of a time table take any order.
+        let ordered = def.time_column().map(|column| TimeOrdered::new(source, column)).transpose()?;
+        let source = ordered.as_ref().map_or(source, |ordered| ordered as &dyn BlockSource);
         let threads = self.engine.threads();
         let owner = BlockOwner { table: def.id, block: self.engine.ids().block() };
         let chunks = write_block(owner, source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
@@ -290,7 +307,9 @@ pub(super) fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, ch
     blocks.extend(own_blocks);
     runs.extend(own_runs);
     let next_row = changes.next_row();
-    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row, _pin: None, keyed: None }
+    let numbering = base.map(|base| base.numbering.clone()).unwrap_or_default();
+    let (blocks, runs) = (blocks.into(), runs.into());
+    TableSnapshot { def: Arc::clone(def), blocks, runs, next_row, numbering, _pin: None, keyed: None }
 }
 
 /// Collected rows that make a block.
@@ -310,7 +329,7 @@ impl BlockSource for PendingRows {
     }
 }
 
-fn concat_batches(table: &TableDef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch> {
+pub(super) fn concat_batches(table: &TableDef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch> {
     let columns = (0..table.columns.len()).map(|index| {
         let parts: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(index))).collect();
         rowmill_storage::concat_values(&parts)

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{RecordBatch, new_null_array};
-use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
+use arrow::array::{RecordBatch, TimestampMicrosecondArray, new_null_array};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, SqlType, TableId, TimeUnit};
 use rowmill_io::FaultPlan;
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::{ColumnSpec, Engine, Transaction};
+use rowmill_txn::{ColumnSpec, Engine, TimeTableDef, Transaction};
 
 use crate::support::{TestRow, batch, create_keyed, read, settings, specs};
 
@@ -151,7 +151,7 @@ impl Workload {
 /// A name, and the steps.
 pub(crate) type Named = (&'static str, fn(&mut Workload, &Stage<'_>));
 
-pub(crate) const WORKLOADS: [Named; 7] = [
+pub(crate) const WORKLOADS: [Named; 8] = [
     ("a bit of everything", a_bit_of_everything),
     ("small commits", small_commits),
     ("loads", loads),
@@ -159,6 +159,7 @@ pub(crate) const WORKLOADS: [Named; 7] = [
     ("definitions", definitions),
     ("reopenings", reopenings),
     ("keyed", keyed),
+    ("upserts", upserts),
 ];
 
 pub(crate) fn a_bit_of_everything(work: &mut Workload, stage: &Stage<'_>) {
@@ -327,6 +328,27 @@ fn keyed(work: &mut Workload, stage: &Stage<'_>) {
     });
 }
 
+/// Rows of a time table that come in any order of time and replace others.
+fn upserts(work: &mut Workload, stage: &Stage<'_>) {
+    work.commit(|transaction, content| create(transaction, content, "U"));
+    for part in 0..6 {
+        work.commit(|transaction, content| insert(transaction, content, "U", part * 40, 70));
+    }
+    stage.rest(&work.engine);
+    work.commit(|transaction, content| insert(transaction, content, "U", 100, 130));
+    work.commit(|transaction, content| delete(transaction, content, "U", |n| n % 3 == 0));
+    let _ = work.engine.checkpoint();
+    work.commit(|transaction, content| {
+        insert(transaction, content, "U", 0, 20)?;
+        insert(transaction, content, "U", 10, 20)
+    });
+    work.reopen(stage);
+    work.commit(|transaction, content| insert(transaction, content, "U", 200, 15));
+    work.roll_back("U");
+    stage.rest(&work.engine);
+    work.commit(|transaction, content| insert(transaction, content, "U", 0, 300));
+}
+
 fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
     let view = transaction.view()?;
     let missing = || Error::internal(format!("{name} was not made"));
@@ -335,9 +357,16 @@ fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
 
 pub(crate) fn create(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
     let main = transaction.base().catalog().schema(rowmill_txn::MAIN_SCHEMA).expect("always there").id;
-    match name.starts_with('K') {
-        true => create_keyed(transaction, name)?,
-        false => transaction.create_table(main, name, specs())?,
+    match name.as_bytes() {
+        [b'K', ..] => create_keyed(transaction, name)?,
+        [b'U', ..] => {
+            let at = ColumnSpec::new("At", SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false });
+            let table = transaction.create_table(main, name, [specs(), vec![at]].concat())?;
+            let dedup_keys = vec![ColumnId(0), ColumnId(2)];
+            transaction.set_time_table(table, TimeTableDef { dedup_keys, ..TimeTableDef::new(ColumnId(2)) })?;
+            table
+        }
+        _ => transaction.create_table(main, name, specs())?,
     };
     content.insert(name.to_owned(), Vec::new());
     Ok(())
@@ -361,10 +390,17 @@ pub(crate) fn insert(
     let view = transaction.view()?;
     let def = view.catalog().table_by_id(table).expect("it was found");
     let mut columns = batch(&rows(first, count)).columns().to_vec();
-    columns.extend(def.columns[2..].iter().map(|column| new_null_array(&column.kind.arrow(), count as usize)));
+    columns.extend(def.columns[2..].iter().map(|column| match column.nullable {
+        true => new_null_array(&column.kind.arrow(), count as usize),
+        // The time is the same each time that a number is inserted.
+        false => Arc::new(TimestampMicrosecondArray::from_iter_values((first..first + count).map(|n| n * 7919 % 997))),
+    }));
     let batch = RecordBatch::try_new(def.arrow_schema(), columns).expect("columns of the table");
     transaction.insert(table, &batch)?;
     let all = content.get_mut(name).expect("the table was found");
+    if name.starts_with('U') {
+        all.retain(|row| !(first..first + count).contains(&row.0));
+    }
     all.extend(rows(first, count));
     all.sort();
     Ok(())

@@ -16,6 +16,7 @@
 
 mod columns;
 mod emit;
+mod exact_words;
 mod gather;
 mod index;
 mod keys;

@@ -4,7 +4,8 @@
 //! the left side the probe side:
 //!
 //! ```text
-//! gather, prepare   as in a hash join; rows whose position is NULL get no key                          join/gather.rs
+//! gather, prepare   as in a hash join; batches are put in the order of their first positions, and rows whose position
+//!          is NULL get no key                                                                    join/gather.rs
 //! index    the rows of each key are brought together, and ordered by position and tie           key_order.rs
 //! arrange  positions, and columns that aggregates read, in this order; aggregates are prepared      ordered_rows.rs
 //! probe    a worker takes a batch of the left side, finds the keys of all its rows, then the places of their bounds
@@ -38,6 +39,7 @@ pub(crate) use self::key_order::{KeyOrder, OrderedPart};
 pub(crate) use self::layout::OrderedLayout;
 pub(crate) use self::ordered_rows::{OrderedAggregates, OrderedRows, PlaceRanges, PreparedAggregates, RowsMet};
 pub(crate) use self::places::PlaceCursors;
+pub(crate) use self::positions::first_position;
 use crate::batch::BatchSource;
 use crate::join::{HashJoin, JoinRequest};
 

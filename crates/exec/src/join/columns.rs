@@ -85,10 +85,19 @@ impl ColumnParts {
 }
 
 impl PartColumn {
-    /// Joins all `parts`, which must be of type `kind`, into one column.
-    pub(super) fn join(parts: &[ColumnParts], kind: &DataType, broker: &Broker) -> Result<PartColumn> {
+    /// Joins all `parts`, which must be of type `kind`, into one column. `order` is the order of the arrays in them, if
+    /// it is another one.
+    pub(super) fn join(
+        parts: &[ColumnParts],
+        order: Option<&[usize]>,
+        kind: &DataType,
+        broker: &Broker,
+    ) -> Result<PartColumn> {
         let mut memory = broker.reservation(OWNER);
-        let parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnParts::parts).cloned().collect();
+        let mut parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnParts::parts).cloned().collect();
+        if let Some(order) = order {
+            parts = order.iter().map(|part| Arc::clone(&parts[*part])).collect();
+        }
         let values = join_arrays(kind, &parts, &mut memory)?;
         Ok(PartColumn { values, memory })
     }
@@ -146,7 +155,7 @@ impl JoinTexts<'_> {
 }
 
 /// Copies texts into buffers of their own.
-fn compact(values: &ArrayRef) -> ArrayRef {
+pub(super) fn compact(values: &ArrayRef) -> ArrayRef {
     match values.as_string_view_opt() {
         Some(texts) => Arc::new(texts.gc()),
         None => Arc::new(values.as_binary_view().gc()),
@@ -241,7 +250,7 @@ mod tests {
         parts.iter().for_each(|part| column.push(part).expect("memory for it"));
         let gathered = column.memory.bytes();
         let parts_of_all = [column, ColumnParts::new(broker)];
-        let mut column = PartColumn::join(&parts_of_all, parts[0].data_type(), broker).expect("memory for it");
+        let mut column = PartColumn::join(&parts_of_all, None, parts[0].data_type(), broker).expect("memory for it");
         drop(parts_of_all);
         column.recount();
         assert_eq!(*column.values, *concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).expect("one type"));

@@ -13,6 +13,7 @@ use super::index::Partitioning;
 use super::keys::{KeyForm, KeyRanges};
 use super::spill::{SideWriter, SpilledSide};
 use super::{HashJoin, JoinKind, OWNER};
+use crate::ordered_join::first_position;
 
 /// The rows of the build side that one worker read.
 #[derive(Debug)]
@@ -46,6 +47,9 @@ pub(super) struct BuildBatches {
     pub(super) columns: Vec<Mutex<Vec<ColumnParts>>>,
     pub(super) form: KeyForm,
     pub(super) partitioning: Partitioning,
+    /// The order in which the batches follow each other, as positions among those of all workers. `None` for the order
+    /// in which the workers read them.
+    pub(super) order: Option<Vec<usize>>,
     /// Keys for which the probe side accepts filters.
     pub(super) filtered: Vec<usize>,
     /// The next piece of work.
@@ -124,7 +128,7 @@ impl HashJoin {
     /// Joins the rows that all workers read.
     pub(super) fn gathered(&self, mut read: Vec<BuildRows>) -> Result<GatheredBuild> {
         if !self.is_spilling.load(Ordering::Relaxed) {
-            return Ok(GatheredBuild::InMemory(self.gathered_in_memory(read)));
+            return Ok(GatheredBuild::InMemory(self.gathered_in_memory(read)?));
         }
         // A worker may have left before another one found that memory is short.
         read.iter_mut().try_for_each(|read| self.spill_gathered(read))?;
@@ -135,22 +139,25 @@ impl HashJoin {
         Ok(GatheredBuild::OnDisk(side))
     }
 
-    fn gathered_in_memory(&self, read: Vec<BuildRows>) -> BuildBatches {
+    fn gathered_in_memory(&self, read: Vec<BuildRows>) -> Result<BuildBatches> {
         let mut ranges = KeyRanges::new(&self.layout.key_kinds);
         read.iter().for_each(|read| ranges.merge(&read.ranges));
-        let mut batches = Vec::new();
-        let mut rows = 0;
         let position = self.layout.ordered.as_ref().map(|ordered| self.layout.stored[ordered.position]);
-        for read in &read {
-            for (number, batch_rows) in read.batches.iter().enumerate() {
-                let key = |key: &usize| Arc::clone(&read.columns[*key].parts()[number]);
-                let keys = self.layout.build_keys.iter().map(key).collect();
-                let positions = position.map(|column| &read.columns[column].parts()[number]);
-                let has_position = positions.and_then(|positions| positions.logical_nulls());
-                let has_position = has_position.filter(|nulls| nulls.null_count() > 0);
-                batches.push(BuildBatch { first_row: rows as u32, rows: *batch_rows, keys, has_position });
-                rows += batch_rows;
-            }
+        let order = position.map(|column| batches_in_order(&read, column)).transpose()?;
+        let all: Vec<(&BuildRows, usize)> =
+            read.iter().flat_map(|read| (0..read.batches.len()).map(move |number| (read, number))).collect();
+        let mut batches = Vec::with_capacity(all.len());
+        let mut rows = 0;
+        for place in 0..all.len() {
+            let (read, number) = all[order.as_ref().map_or(place, |order| order[place])];
+            let key = |key: &usize| Arc::clone(&read.columns[*key].parts()[number]);
+            let keys = self.layout.build_keys.iter().map(key).collect();
+            let positions = position.map(|column| &read.columns[column].parts()[number]);
+            let has_position = positions.and_then(|positions| positions.logical_nulls());
+            let has_position = has_position.filter(|nulls| nulls.null_count() > 0);
+            let batch_rows = read.batches[number];
+            batches.push(BuildBatch { first_row: rows as u32, rows: batch_rows, keys, has_position });
+            rows += batch_rows;
         }
         let columns: Vec<Mutex<Vec<ColumnParts>>> = self.layout.gathered.iter().map(|_| Mutex::default()).collect();
         for read in read {
@@ -158,15 +165,16 @@ impl HashJoin {
         }
         // Only now all values of the build side are known, so the form of the keys can be chosen.
         let form = self.key_form(&ranges);
-        BuildBatches {
+        Ok(BuildBatches {
             rows,
             batches,
+            order,
             columns,
             partitioning: Partitioning::new(rows, form.word_count(), self.hashing),
             form,
             filtered: self.filtered(),
             next: AtomicUsize::new(0),
-        }
+        })
     }
 
     /// The form of keys with these ranges.
@@ -186,4 +194,14 @@ impl HashJoin {
         let wanted = keys.filter(|(_, column)| may_leave_out && self.probe.accepts(**column));
         wanted.map(|(key, _)| key).collect()
     }
+}
+
+/// The batches of all workers in the order of their first positions, which are in `column`. If the rows came in the
+/// order of time, they are in this order again, however the workers shared the batches.
+fn batches_in_order(read: &[BuildRows], column: usize) -> Result<Vec<usize>> {
+    let firsts = read.iter().flat_map(|read| read.columns[column].parts()).map(first_position);
+    let firsts = firsts.collect::<Result<Vec<_>>>()?;
+    let mut order: Vec<usize> = (0..firsts.len()).collect();
+    order.sort_by(|left, right| firsts[*left].cmp(&firsts[*right]));
+    Ok(order)
 }

@@ -282,8 +282,8 @@ impl PartitionIndex {
 #[derive(Debug)]
 pub(super) struct Index {
     tables: Tables,
-    /// Lists of rows. If entries are the numbers of keys, the first row of each key.
     lists: Vec<u32>,
+    /// Whether entries are the numbers of keys.
     has_groups: bool,
 }
 
@@ -344,21 +344,15 @@ impl Index {
     }
 
     /// Joins the tables of all partitions, whose entries are the numbers of keys. The keys of a partition get the
-    /// numbers after those of the partitions before it. Grows `memory` by the copied bytes.
-    pub(super) fn of_groups(
-        partitioning: Partitioning,
-        mut tables: Vec<PartitionIndex>,
-        memory: &mut Reservation,
-    ) -> Result<Index> {
-        let keys: usize = tables.iter().map(|table| table.lists.len()).sum();
-        memory.grow((keys * size_of::<u32>()) as u64)?;
-        let mut lists = Vec::with_capacity(keys);
+    /// numbers after those of the partitions before it. Returns the first row of each key too.
+    pub(super) fn of_groups(partitioning: Partitioning, mut tables: Vec<PartitionIndex>) -> (Index, Vec<u32>) {
+        let mut firsts = Vec::with_capacity(tables.iter().map(|table| table.lists.len()).sum());
         for table in &mut tables {
-            table.slots.renumber(lists.len() as u32);
-            lists.extend_from_slice(&table.lists);
+            table.slots.renumber(firsts.len() as u32);
+            firsts.append(&mut table.lists);
         }
         let tables = Tables::new(partitioning, tables.into_iter().map(|table| table.slots));
-        Ok(Index { tables, lists, has_groups: true })
+        (Index { tables, lists: Vec::new(), has_groups: true }, firsts)
     }
 
     /// Whether no two rows have the same key.
@@ -385,14 +379,11 @@ impl Index {
         }
     }
 
-    /// One row of an entry.
+    /// One row of an entry. If entries are the numbers of keys, the entry itself.
     #[inline]
     pub(super) fn first(&self, entry: u32) -> u32 {
-        match self.has_groups {
-            true => self.lists[entry as usize],
-            false if entry & LIST == 0 => entry,
-            false => self.lists[(entry ^ LIST) as usize + 1],
-        }
+        let is_list = entry & LIST != 0 && !self.has_groups;
+        if is_list { self.lists[(entry ^ LIST) as usize + 1] } else { entry }
     }
 
     /// Puts the number of rows of each entry into `counts`. Reading one list after the other here lets the processor

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanBufferBuilder};
 use arrow::buffer::NullBuffer;
-use arrow::compute::cast;
+use arrow::compute::{cast, interleave};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use rowmill_base::{Error, Reservation, Result};
 
-use super::columns::join_arrays;
+use super::columns::{compact, join_arrays};
 use super::packing::{NO_KEY, each_null};
 use crate::hash::{hash_of_bytes, mix};
 use crate::numbers::{self, Width};
@@ -57,6 +57,20 @@ impl LongKeys {
         });
         let columns = columns.collect::<Result<_>>()?;
         Ok(LongKeys { columns, rows: parts.iter().map(|part| part.rows).sum(), nulls_equal })
+    }
+
+    /// The keys at some places: the number of a part, and a row of it. Grows `memory` by the copied bytes.
+    pub(super) fn at_places(
+        parts: &[&LongKeys],
+        places: &[(usize, usize)],
+        nulls_equal: bool,
+        memory: &mut Reservation,
+    ) -> Result<LongKeys> {
+        let columns = (0..parts.first().map_or(0, |part| part.columns.len())).map(|index| {
+            let parts: Vec<&LongColumn> = parts.iter().map(|part| &part.columns[index]).collect();
+            LongColumn::at_places(&parts, places, memory)
+        });
+        Ok(LongKeys { columns: columns.collect::<Result<_>>()?, rows: places.len(), nulls_equal })
     }
 
     /// Bytes that were allocated for the keys.
@@ -143,6 +157,28 @@ impl LongColumn {
             }
         };
         Ok(LongColumn { values, nulls: join_nulls(parts, rows) })
+    }
+
+    fn at_places(parts: &[&LongColumn], places: &[(usize, usize)], memory: &mut Reservation) -> Result<LongColumn> {
+        memory.grow(places.len() as u64 * parts[0].values.row_bytes())?;
+        let values = match &parts[0].values {
+            LongValues::Narrow(_) => {
+                LongValues::Narrow(places.iter().map(|(part, row)| parts[*part].values.narrow()[*row]).collect())
+            }
+            LongValues::Wide(_) => {
+                LongValues::Wide(places.iter().map(|(part, row)| parts[*part].values.wide()[*row]).collect())
+            }
+            LongValues::Bytes(_) => {
+                let all: Vec<&dyn Array> = parts.iter().map(|part| part.values.bytes() as &dyn Array).collect();
+                // The copies do not keep the texts of all rows in memory.
+                let values = compact(&interleave(&all, places).map_err(failed)?);
+                memory.grow(values.as_binary_view().total_buffer_bytes_used() as u64)?;
+                LongValues::Bytes(values.as_binary_view().clone())
+            }
+        };
+        let has_nulls = parts.iter().any(|part| part.nulls.is_some());
+        let nulls = has_nulls.then(|| places.iter().map(|(part, row)| !parts[*part].is_null(*row)).collect());
+        Ok(LongColumn { values, nulls })
     }
 
     fn hash(&self, hashes: &mut [u64]) {
@@ -346,6 +382,9 @@ mod tests {
         let joined = LongKeys::join(&[part(0, 2), part(2, 3)], true, &mut memory).expect("memory");
         assert!((0..5).all(|row| joined.is_same(row, &whole, row)));
         assert_eq!(joined.bytes(), 5 * (8 + 4 * 16));
+        let (first, second) = (part(0, 2), part(2, 3));
+        let some = LongKeys::at_places(&[&first, &second], &[(1, 2), (0, 1), (1, 0)], true, &mut memory).expect("rows");
+        assert!([4, 1, 2].into_iter().enumerate().all(|(row, other)| some.is_same(row, &whole, other)));
         assert!(memory.bytes() >= joined.bytes());
         let (mut hashes, mut of_whole) = (Vec::new(), Vec::new());
         joined.hash(&mut hashes);

@@ -7,9 +7,11 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 
 use super::columns::PartColumn;
+use super::exact_words::ExactWords;
 use super::gather::{BuildBatch, BuildBatches, GatheredBuild};
 use super::index::{Index, PartitionIndex, PartitionPart, list_starts};
 use super::keys::KeyForm;
+use super::layout::PairColumnOrigin;
 use super::long_keys::LongKeys;
 use super::marks::Marks;
 use super::packing::{NO_KEY, PackScratch};
@@ -28,6 +30,8 @@ pub(super) struct Scattered {
     parts: Vec<PartitionPart>,
     /// The long keys of batches, with the positions of the batches.
     keys: Vec<(usize, LongKeys)>,
+    /// Whether the words of an ordered join are exact.
+    exact_words: ExactWords,
     null_rows: Vec<u32>,
     memory: Reservation,
 }
@@ -36,6 +40,8 @@ pub(super) struct Scattered {
 #[derive(Debug)]
 pub(super) struct PreparedBuild {
     stored: Arc<StoredBuild>,
+    /// The long keys by batch, if the words of all rows are exact. Otherwise the stored keys are those of all batches.
+    batch_keys: Vec<LongKeys>,
     /// The parts of each worker, by partition.
     parts: Vec<Vec<PartitionPart>>,
     list_starts: Vec<u32>,
@@ -50,10 +56,10 @@ pub(super) struct PreparedBuild {
 #[derive(Debug)]
 pub(super) struct StoredBuild {
     pub(super) rows: usize,
-    /// By [`super::layout::JoinLayout::stored`].
-    pub(super) columns: Vec<PartColumn>,
+    /// By [`super::layout::JoinLayout::stored`]. Columns that an ordered join no longer needs are empty.
+    pub(super) columns: Vec<Arc<PartColumn>>,
     pub(super) form: KeyForm,
-    /// The keys, if a word is only the hash of a key.
+    /// The keys of all rows, if a word is only the hash of a key. Those of an ordered join are by their numbers.
     pub(super) keys: Option<LongKeys>,
     /// Rows with a NULL in their key; only if the join needs them.
     pub(super) null_rows: Vec<u32>,
@@ -177,6 +183,7 @@ impl HashJoin {
             columns: Vec::new(),
             parts: vec![PartitionPart::default(); gathered.partitioning.count()],
             keys: Vec::new(),
+            exact_words: ExactWords::default(),
             null_rows: Vec::new(),
             memory: self.broker().reservation(OWNER),
         };
@@ -201,7 +208,8 @@ impl HashJoin {
     fn join_column(&self, gathered: &BuildBatches, stored: usize) -> Result<PartColumn> {
         let column = self.layout.stored[stored];
         let mut parts = gathered.columns[column].lock();
-        let mut joined = PartColumn::join(&parts, &self.layout.stored_kinds[stored], &self.broker())?;
+        let (order, kind) = (gathered.order.as_deref(), &self.layout.stored_kinds[stored]);
+        let mut joined = PartColumn::join(&parts, order, kind, &self.broker())?;
         // The parts of key columns must stay, because filters are made from them.
         if !self.layout.build_keys.contains(&column) {
             parts.clear();
@@ -229,6 +237,12 @@ impl HashJoin {
             // A row without a position meets nothing, like a row without a key.
             words.iter_mut().zip(has_position).filter(|(_, has)| !has).for_each(|(word, _)| *word = NO_KEY);
         }
+        if self.request.ordered.is_some() && matches!(gathered.form, KeyForm::Long { .. }) {
+            if scattered.exact_words.bytes() == 0 {
+                scattered.memory.grow(ExactWords::BYTES_MAX)?;
+            }
+            scattered.exact_words.add(words, &scattered.keys);
+        }
         gathered.partitioning.scatter(words, batch.first_row, &mut scattered.parts);
         if self.request.is_uncertain() {
             // A value of the build side always has a word, so `NO_KEY` can only be a NULL.
@@ -237,11 +251,14 @@ impl HashJoin {
         }
         let parts: u64 = scattered.parts.iter().map(PartitionPart::bytes).sum();
         let keys: u64 = scattered.keys.iter().map(|(_, keys)| keys.bytes()).sum();
+        let keys = keys + scattered.exact_words.bytes();
         scattered.memory.recount(parts + keys + (scattered.null_rows.capacity() * size_of::<u32>()) as u64);
         Ok(())
     }
 
     fn prepared(&self, gathered: &BuildBatches, scattered: Vec<Scattered>) -> Result<PreparedBuild> {
+        let are_exact = self.request.ordered.is_some()
+            && ExactWords::are_exact(scattered.iter().map(|worker| (&worker.exact_words, &worker.keys[..])));
         let (mut columns, mut keys, mut null_rows) = (Vec::new(), Vec::new(), Vec::new());
         let (mut parts, mut memory) = (Vec::new(), Vec::new());
         for worker in scattered {
@@ -256,23 +273,28 @@ impl HashJoin {
         keys.sort_unstable_by_key(|(batch, _)| *batch);
         let mut of_stored = self.broker().reservation(OWNER);
         of_stored.grow((null_rows.capacity() * size_of::<u32>()) as u64)?;
-        let keys: Vec<LongKeys> = keys.into_iter().map(|(_, keys)| keys).collect();
+        let mut batch_keys: Vec<LongKeys> = keys.into_iter().map(|(_, keys)| keys).collect();
         let keys = match gathered.form {
-            KeyForm::Long { nulls_equal } => Some(LongKeys::join(&keys, nulls_equal, &mut of_stored)?),
+            _ if are_exact => None,
+            KeyForm::Long { nulls_equal } => Some(LongKeys::join(&batch_keys, nulls_equal, &mut of_stored)?),
             KeyForm::Every | KeyForm::One | KeyForm::Packed(_) => None,
         };
         let stored = StoredBuild {
             rows: gathered.rows,
-            columns: columns.into_iter().map(|(_, column)| column).collect(),
+            columns: columns.into_iter().map(|(_, column)| Arc::new(column)).collect(),
             form: gathered.form.clone(),
             keys,
             null_rows,
             memory: of_stored,
         };
         let rows_of = |partition: usize| parts.iter().map(|parts: &Vec<PartitionPart>| parts[partition].len()).sum();
+        if !are_exact {
+            batch_keys.clear();
+        }
         Ok(PreparedBuild {
             order: self.key_order(&stored)?,
             stored: Arc::new(stored),
+            batch_keys,
             // All partitions must know where their lists start before any is built.
             list_starts: list_starts((0..gathered.partitioning.count()).map(rows_of)),
             parts,
@@ -293,6 +315,7 @@ impl HashJoin {
     fn index(&self, gathered: &BuildBatches, prepared: &PreparedBuild) -> Result<Indexed> {
         let memory = self.broker().reservation(OWNER);
         let mut indexed = Indexed { tables: Vec::new(), ordered: Vec::new(), filters: Vec::new(), memory };
+        // Exact words need no comparison of keys.
         let keys = prepared.stored.keys.as_ref();
         let is_same = |row: u32, other: u32| keys.is_none_or(|keys| keys.is_same(row as usize, keys, other as usize));
         while !self.indexing.is_over() {
@@ -332,6 +355,40 @@ impl HashJoin {
         Ok(indexed)
     }
 
+    /// The build side of an ordered join without what was only needed to order it. `firsts` has the first row of each
+    /// key.
+    fn ordered_stored(&self, gathered: &BuildBatches, prepared: &PreparedBuild, firsts: &[u32]) -> Result<StoredBuild> {
+        let (all, broker) = (&prepared.stored, self.broker());
+        let mut memory = broker.reservation(OWNER);
+        let keys = match (&gathered.form, &all.keys) {
+            (KeyForm::Long { nulls_equal }, Some(keys)) => {
+                let places: Vec<(usize, usize)> = firsts.iter().map(|row| (0, *row as usize)).collect();
+                Some(LongKeys::at_places(&[keys], &places, *nulls_equal, &mut memory)?)
+            }
+            (KeyForm::Long { nulls_equal }, None) => {
+                let place = |row: &u32| {
+                    let batch = gathered.batches.partition_point(|batch| batch.first_row <= *row) - 1;
+                    (batch, (row - gathered.batches[batch].first_row) as usize)
+                };
+                let places: Vec<(usize, usize)> = firsts.iter().map(place).collect();
+                let keys: Vec<&LongKeys> = prepared.batch_keys.iter().collect();
+                Some(LongKeys::at_places(&keys, &places, *nulls_equal, &mut memory)?)
+            }
+            _ => None,
+        };
+        let is_given = |place: usize| {
+            let mut origins = self.layout.output.iter().map(|(origin, _)| origin);
+            origins.any(|origin| *origin == PairColumnOrigin::Build(place))
+        };
+        let column = |(place, column): (usize, &Arc<PartColumn>)| match is_given(place) {
+            true => Ok(Arc::clone(column)),
+            false => PartColumn::join(&[], None, &self.layout.stored_kinds[place], &broker).map(Arc::new),
+        };
+        let columns = all.columns.iter().enumerate().map(column).collect::<Result<_>>()?;
+        let form = gathered.form.clone();
+        Ok(StoredBuild { rows: all.rows, columns, form, keys, null_rows: Vec::new(), memory })
+    }
+
     /// Joins the tables into the index and offers the filters to the probe side.
     fn indexed(&self, gathered: &BuildBatches, prepared: &PreparedBuild, indexed: Vec<Indexed>) -> Result<Built> {
         let (mut tables, mut ordered, mut memory) = (Vec::new(), Vec::new(), Vec::new());
@@ -353,16 +410,20 @@ impl HashJoin {
                 Some(OrderedRows::new(request, parts, columns, self.broker().reservation(OWNER))?)
             }
         };
+        let mut stored = Arc::clone(&prepared.stored);
         let index = match gathered.form {
             KeyForm::Every => None,
-            _ if ordered.is_some() => Some(Index::of_groups(gathered.partitioning, tables, &mut rest)?),
+            _ if ordered.is_some() => {
+                let (index, firsts) = Index::of_groups(gathered.partitioning, tables);
+                stored = Arc::new(self.ordered_stored(gathered, prepared, &firsts)?);
+                Some(index)
+            }
             _ => Some(Index::new(gathered.partitioning, tables, &prepared.list_starts, &mut rest)?),
         };
         let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
         memory.push(rest);
-        let stored = Arc::clone(&prepared.stored);
         self.mark_by_whole(&stored, marks.as_ref());
-        let columns: u64 = stored.columns.iter().map(PartColumn::bytes).sum();
+        let columns: u64 = stored.columns.iter().map(|column| column.bytes()).sum();
         let of_order = ordered.as_ref().map_or(0, OrderedRows::bytes);
         let tables: u64 = memory.iter().map(Reservation::bytes).sum();
         // We count only memory that stays: the gathered parts are dropped after this step.

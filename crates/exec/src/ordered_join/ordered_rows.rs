@@ -159,6 +159,7 @@ impl OrderedRows {
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(aggregate) = all.get(number) else { return Ok(PreparedAggregates { aggregates, memory }) };
+            self.columns.check()?;
             for (place, (column, _)) in self.parts.iter().enumerate() {
                 if super::layout::columns_of(aggregate).contains(column) {
                     self.columns.set(*column, self.column(place, &mut memory)?);

@@ -12,6 +12,26 @@ use crate::join::own_bytes;
 use crate::row_keys::RowKeys;
 use crate::sort::{SortNumbers, numbers_of, width_of};
 
+/// One position.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Position {
+    Narrow(u64),
+    Wide(u128),
+    Bytes(Vec<u8>),
+}
+
+/// The position of the first row; `None` without rows. That of a NULL is arbitrary.
+pub(crate) fn first_position(values: &ArrayRef) -> Result<Option<Position>> {
+    if values.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(match Positions::of(&values.slice(0, 1))? {
+        Positions::Narrow(numbers) => Position::Narrow(numbers[0]),
+        Positions::Wide(numbers) => Position::Wide(numbers[0]),
+        Positions::Bytes(values) => Position::Bytes(values.value(0).to_vec()),
+    }))
+}
+
 /// The positions of rows. That of a NULL is arbitrary.
 #[derive(Debug)]
 pub(crate) enum Positions {

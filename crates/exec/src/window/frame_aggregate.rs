@@ -141,6 +141,11 @@ impl FrameColumns {
         self.columns.lock().insert(column, values);
     }
 
+    /// Fails if the statement was cancelled.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.cancel.check()
+    }
+
     fn evaluation(&self) -> Evaluation<'_> {
         const NO_ORDER: &[SortKey] = &[];
         Evaluation {

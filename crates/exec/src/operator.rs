@@ -349,22 +349,38 @@ impl Builder {
         let (Some(upper), None, OrderedResult::Rows { inner }) = (upper, lower, result) else { return Ok(None) };
         let (of_left, of_right) = (left.columns.len(), right.columns.len());
         let left_width = left.schema.fields().len();
-        let side = |scan: &Scan, keys: Vec<usize>, time: usize, orders_ties: bool| {
-            SliceSide::new(Arc::clone(&self.tables[scan.table]), scan, keys, time, self.batch_rows, orders_ties)
-        };
-        let keys = on.iter().copied().unzip();
-        let (of_keys, of_other): (Vec<usize>, Vec<usize>) = keys;
-        let sides = (side(left, of_keys, upper.column, false), side(right, of_other, *position, tie.is_some()));
-        // Ties are ordered by the numbers of rows, and by nothing else.
-        let is_plain = *choice == plan::OrderedChoice::Last
-            && !join.nulls_equal
-            && tie.is_none_or(|tie| tie == of_right && right.row_number);
-        let (Some(left), Some(right), true) = (sides.0, sides.1, is_plain) else { return Ok(None) };
         let placed = |column: &usize| match column.checked_sub(left_width) {
             None => (*column < of_left).then_some((false, *column)),
             Some(column) => (column < of_right).then_some((true, column)),
         };
         let Some(output) = output.iter().map(placed).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let kept = |is_right: bool| -> Vec<usize> {
+            let mut kept: Vec<usize> = output.iter().filter(|(side, _)| *side == is_right).map(|(_, at)| *at).collect();
+            kept.sort_unstable();
+            kept.dedup();
+            kept
+        };
+        let (left_kept, right_kept) = (kept(false), kept(true));
+        let place = |(is_right, column): &(bool, usize)| {
+            let kept = if *is_right { &right_kept } else { &left_kept };
+            (*is_right, kept.iter().position(|other| other == column).expect("a column of the result is kept"))
+        };
+        let output = output.iter().map(place).collect();
+        let side = |scan: &Scan, keys: Vec<usize>, time: usize, kept: Vec<usize>, orders_ties: bool| {
+            let source = Arc::clone(&self.tables[scan.table]);
+            SliceSide::new(source, scan, keys, time, kept, (self.batch_rows, orders_ties))
+        };
+        let keys = on.iter().copied().unzip();
+        let (of_keys, of_other): (Vec<usize>, Vec<usize>) = keys;
+        let sides = (
+            side(left, of_keys, upper.column, left_kept.clone(), false),
+            side(right, of_other, *position, right_kept.clone(), tie.is_some()),
+        );
+        // Ties are ordered by the numbers of rows, and by nothing else.
+        let is_plain = *choice == plan::OrderedChoice::Last
+            && !join.nulls_equal
+            && tie.is_none_or(|tie| tie == of_right && right.row_number);
+        let (Some(left), Some(right), true) = (sides.0, sides.1, is_plain) else { return Ok(None) };
         let Some(slices) = TimeSlices::of(&left, &right)? else { return Ok(None) };
         Ok(Some(SlicedAsof::new(SlicedRequest {
             left,

@@ -28,6 +28,8 @@ pub(crate) struct SliceSide {
     keys: Vec<usize>,
     /// The time, by its position in the columns of the scan.
     time: usize,
+    /// The columns that the result has, by their positions in the columns of the scan.
+    kept: Vec<usize>,
     batch_rows: usize,
     /// Whether rows with equal times are ordered by their numbers.
     orders_ties: bool,
@@ -58,8 +60,8 @@ impl SliceSide {
         scan: &Scan,
         keys: Vec<usize>,
         time: usize,
-        batch_rows: usize,
-        orders_ties: bool,
+        kept: Vec<usize>,
+        (batch_rows, orders_ties): (usize, bool),
     ) -> Option<SliceSide> {
         let table = source.table();
         let column = &table.columns[*scan.columns.get(time)?];
@@ -68,7 +70,7 @@ impl SliceSide {
         let is_usable = is_time && are_stored && table.keyed.is_none();
         is_usable.then(|| {
             let scan = Scan { row_number: false, ..scan.clone() };
-            SliceSide { source, scan, keys, time, batch_rows, orders_ties, metrics: Arc::default() }
+            SliceSide { source, scan, keys, time, kept, batch_rows, orders_ties, metrics: Arc::default() }
         })
     }
 
@@ -143,10 +145,9 @@ impl SliceSide {
             batches: Vec::new(),
             keys: Vec::new(),
             times: Vec::new(),
-            kinds: scan.schema().fields().iter().map(|field| field.data_type().clone()).collect(),
+            kinds: self.kept.iter().map(|column| scan.schema().field(*column).data_type().clone()).collect(),
         };
         let width = self.scan.columns.len();
-        rows.kinds.truncate(width);
         let mut row_numbers: Vec<u64> = Vec::new();
         for batch in scan.worker() {
             let batch = batch?;
@@ -156,8 +157,8 @@ impl SliceSide {
             if self.orders_ties {
                 row_numbers.extend(batch.column(width).as_primitive::<UInt64Type>().values());
             }
-            let columns: Vec<usize> = (0..width).collect();
-            rows.batches.push(batch.project(&columns).map_err(failed)?);
+            // Keys and times that the result does not have are not copied any further.
+            rows.batches.push(batch.project(&self.kept).map_err(failed)?);
         }
         self.metrics.add(&counts);
         let number = |row: usize| row_numbers.get(row).copied().unwrap_or(row as u64);
@@ -232,6 +233,9 @@ impl SliceRows {
     fn ordered(self, order: Vec<u32>) -> Result<SliceRows> {
         let times = order.iter().map(|row| self.times[*row as usize]).collect();
         let keys: Vec<u32> = order.iter().map(|row| self.keys[*row as usize]).collect();
+        if self.kinds.is_empty() {
+            return Ok(SliceRows { batches: Vec::new(), keys, times, kinds: self.kinds });
+        }
         let schema = self.batches[0].schema();
         let whole = concat_batches(&schema, &self.batches).map_err(failed)?;
         let order = UInt32Array::from(order);

@@ -8,8 +8,8 @@
 //!                           b    10:00       7
 //! ```
 //!
-//! The input is ordered by its keys and then by the bucket, so one pass sees each gap between two rows. We keep only the
-//! batch that is being read and one row before it, whatever the size of a gap.
+//! The input is ordered by its keys and then by the bucket, so one pass sees each gap between two rows. We keep only
+//! the batch that is being read and one row before it, whatever the size of a gap.
 
 mod columns;
 mod gaps;

@@ -1,9 +1,9 @@
 //! The newest row of each combination of keys of a table: `LATEST ON`, and `row_number() = 1` over an order by time.
 //!
 //! The rows of a block that can still be newest are few once newer blocks were read, so we read blocks from the newest
-//! backwards by their zone maps. A block need not be read if each of the keys that it lists has a row that is newer than
-//! its newest row. With one key, the value list of the block says so, and no row is touched: of a table in the order of
-//! time usually one block is read, and the value lists of the others.
+//! backwards by their zone maps. A block need not be read if each of the keys that it lists has a row that is newer
+//! than its newest row. With one key, the value list of the block says so, and no row is touched: of a table in the
+//! order of time usually one block is read, and the value lists of the others.
 //!
 //! Of rows with the same time the one with the greatest row number is newest. NULL is a key.
 
@@ -163,7 +163,8 @@ impl LatestRows {
         Ok(())
     }
 
-    /// The keys that a block lists, by their codes, in the form of [`RowKeys`]. `None` if it has no list for the column.
+    /// The keys that a block lists, by their codes, in the form of [`RowKeys`]. `None` if it has no list for the
+    /// column.
     fn listed_keys(&self, block: &Block, key: usize) -> Result<Option<(Chunk, Vec<Vec<u8>>)>> {
         let Some(chunk) = block.chunk(self.source.table(), key)? else { return Ok(None) };
         let Some(values) = chunk.values()? else { return Ok(None) };

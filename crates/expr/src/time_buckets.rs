@@ -92,8 +92,8 @@ impl TimeBuckets {
         }
     }
 
-    /// Returns the beginning of the bucket after the one that begins at `start`. Returns `None` if the type cannot hold it,
-    /// or if buckets do not begin at whole ticks.
+    /// Returns the beginning of the bucket after the one that begins at `start`. Returns `None` if the type cannot
+    /// hold it, or if buckets do not begin at whole ticks.
     pub fn next(&self, start: i64) -> Option<i64> {
         match (self.zone, self.follows_calendar()) {
             (None, _) => self.boundary_after(start),

@@ -13,7 +13,8 @@ pub struct FilledBuckets {
     pub stride: IntervalMonthDayNano,
     /// The zone whose calendar the buckets follow.
     pub zone: Option<String>,
-    /// A point in time at which a bucket begins, in ticks of the buckets' type. In a zone it is a time of the local clock.
+    /// A point in time at which a bucket begins, in ticks of the buckets' type. In a zone it is a time of the local
+    /// clock.
     pub origin: i64,
     /// How much later than that all buckets begin.
     pub offset: IntervalMonthDayNano,
@@ -32,8 +33,8 @@ pub enum FillMode<E, C> {
     Value(E),
 }
 
-/// The rows of the input, and for each combination of keys a row for each bucket without one, from the first bucket of the
-/// keys to the last one. The columns of the input stay.
+/// The rows of the input, and for each combination of keys a row for each bucket without one, from the first bucket of
+/// the keys to the last one. The columns of the input stay.
 #[derive(Clone, Debug)]
 pub struct LogicalFill {
     /// The rows, at most one for each combination of keys and each bucket.

@@ -112,8 +112,8 @@ fn keyword_at(parser: &Parser, at: usize) -> Keyword {
     }
 }
 
-/// Whether the word before the parser's place begins a clause that `crate::parse` reads itself, such as `SAMPLE BY`, and is
-/// not the alias of a table.
+/// Whether the word before the parser's place begins a clause that `crate::parse` reads itself, such as `SAMPLE BY`,
+/// and is not the alias of a table.
 fn begins_time_clause(parser: &Parser) -> bool {
     let Some(Token::Word(word)) = previous(parser, parser.index()).map(|at| &parser.token_at(at).token) else {
         return false;

@@ -54,7 +54,7 @@ fn days_of(year: i128, month: i128, day: i128) -> i128 {
     era * ERA_DAYS + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - DAYS_TO_EPOCH
 }
 
-/// The year, the month and the day of the month that are so many days after 1970-01-01.
+/// The year, the month and the day of the month of a day, which is counted from 1970-01-01.
 fn date_of(days: i128) -> (i128, i128, i128) {
     let days = days + DAYS_TO_EPOCH;
     let (era, day_of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));

@@ -82,7 +82,7 @@ impl BlockSource for TimeOrdered<'_> {
             Some(order) if order.len() == values.len() => {
                 take(&values, order, None).map_err(|error| Error::internal(error.to_string()))
             }
-            // A column of another length is the error of whoever writes the block.
+            // A column of another length is an error of the caller that writes the block.
             _ => Ok(values),
         }
     }

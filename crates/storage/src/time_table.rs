@@ -1,4 +1,5 @@
-//! Time tables: columnar tables with a time column, by which blocks are sorted, rows expire, and partitions are dropped.
+//! Time tables: columnar tables with a time column, by which blocks are sorted, rows expire, and partitions are
+//! dropped.
 
 use std::fmt;
 

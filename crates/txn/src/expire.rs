@@ -1,8 +1,8 @@
 //! Rows of time tables that are older than the table's time to live: a background job deletes them.
 //!
 //! The job deletes whole blocks by their zone maps. Only in a block or a run that the limit divides, it reads the
-//! times. A deleted block gives its space back; a block of which a part is gone is rewritten by the background merge
-//! once enough of it is.
+//! times. A deleted block gives its space back; a block that has lost a part of its rows is rewritten by the
+//! background merge once enough of it is.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// So often we look for expired rows of a table without the commit lock.
 const UNLOCKED_ATTEMPTS: u32 = 3;
 
-/// So many reports are kept.
+/// The most reports that are kept.
 const REPORTS_MAX: usize = 1_000;
 
 /// Rows that were deleted because they were older than the time to live of their table.

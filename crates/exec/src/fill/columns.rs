@@ -160,8 +160,8 @@ impl FillColumns {
         zip(&self.are_filled(), &added, &own).map_err(failed)
     }
 
-    /// For each row that is added and has both neighbours with a value: their values, the time that has passed since the
-    /// first one, and the time between them.
+    /// For each row that is added and has both neighbours with a value: their values, the time that has passed since
+    /// the first one, and the time between them.
     fn lines<'a, T: arrow::datatypes::ArrowPrimitiveType>(
         &'a self,
         buckets: &'a ArrayRef,

@@ -32,8 +32,8 @@ impl PlaceCursors {
 }
 
 /// Finds for each row the first place of its key whose position is not before the bound of the row. `keys` are the keys
-/// of the rows, and `starts` the first places of all keys, followed by the end. With `after_equal`, positions that equal
-/// the bound are before it. The place of a row without a key is 0.
+/// of the rows, and `starts` the first places of all keys, followed by the end. With `after_equal`, positions that
+/// equal the bound are before it. The place of a row without a key is 0.
 pub(super) fn places_of(
     positions: &Positions,
     bounds: &Positions,

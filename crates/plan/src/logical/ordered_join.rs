@@ -28,8 +28,8 @@ pub struct LogicalOrderedJoin {
     /// Whether a left row that meets nothing is left out. Otherwise it is given once, with NULL in the columns of the
     /// right side. Without effect if there are aggregates.
     pub inner: bool,
-    /// Aggregates over the rows that a left row meets, in place of these rows. Their expressions name only columns of the
-    /// right side.
+    /// Aggregates over the rows that a left row meets, in place of these rows. Their expressions name only columns of
+    /// the right side.
     pub aggregates: Option<Vec<(ColumnId, AggregateCall)>>,
 }
 

@@ -167,8 +167,8 @@ impl Binder<'_> {
         Ok(AggregateCall { function, arguments: cast, parameter, distinct, order, skips_nulls, filter, kind })
     }
 
-    /// The time in whose order `first` and `last` take values: the one of SAMPLE BY, or the time column of the table that
-    /// the values are of.
+    /// The time in whose order `first` and `last` take values: the one of SAMPLE BY, or the time column of the table
+    /// that the values are of.
     fn implied_time(&mut self, values: &[ScalarExpr]) -> Option<ScalarExpr> {
         if let Some(time) = &self.level().sampled_time {
             return Some(time.clone());
@@ -181,8 +181,8 @@ impl Binder<'_> {
         Some(self.columns.expr(time))
     }
 
-    /// Binds `arg_max(value, by)` and `arg_min(value, by)`: the value of the row with the greatest or least `by`, among the
-    /// rows that have both.
+    /// Binds `arg_max(value, by)` and `arg_min(value, by)`: the value of the row with the greatest or least `by`,
+    /// among the rows that have both.
     fn value_at_extreme(&mut self, name: &str, greatest: bool, call: &Function) -> Result<AggregateCall> {
         let arguments = super::call::arguments_of(call)?;
         let list = argument_list(call);

@@ -150,7 +150,8 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds a bound of FROM ... TO as a constant of the type of the time. In a zone, a text is a time of the local clock.
+    /// Binds a bound of FROM ... TO as a constant of the type of the time. In a zone, a text is a time of the local
+    /// clock.
     fn range_bound(&mut self, bound: &Expr, kind: &DataType, zone: Option<&str>) -> Result<ScalarExpr> {
         let DataType::Timestamp(unit, _) = kind else { return Err(Error::internal("a time of another type")) };
         let is_text = text_of(bound).is_some();

@@ -1,8 +1,8 @@
 //! The aggregates of a SELECT with a WINDOW JOIN.
 //!
-//! A WINDOW JOIN gives each left row with each right row in its window. With GROUP BY, these pairs are grouped like other
-//! rows. Without GROUP BY, each left row is its own group: the aggregates of the select list are computed over the right
-//! rows in its window, and the join itself computes them, so that the pairs are never made.
+//! A WINDOW JOIN gives each left row with each right row in its window. With GROUP BY, these pairs are grouped like
+//! other rows. Without GROUP BY, each left row is its own group: the aggregates of the select list are computed over
+//! the right rows in its window, and the join itself computes them, so that the pairs are never made.
 
 use std::collections::HashSet;
 

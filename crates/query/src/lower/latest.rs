@@ -6,9 +6,9 @@ use rowmill_plan::{Latest, Node, SortKey};
 use super::Lowerer;
 
 impl Lowerer<'_> {
-    /// Returns the operator for the newest rows, if a window of one `row_number` over `input` keeps the first row of each
-    /// partition, newest first. Of rows with the same time the window may take any, or the one with the greatest row
-    /// number.
+    /// Returns the operator for the newest rows, if a window of one `row_number` over `input` keeps the first row of
+    /// each partition, newest first. Of rows with the same time the window may take any, or the one with the greatest
+    /// row number.
     pub(super) fn latest_rows(&self, input: &Node, partition: &[usize], order: &[SortKey]) -> Option<Latest> {
         let Node::Scan(scan) = input else { return None };
         let table = &self.tables[scan.table];

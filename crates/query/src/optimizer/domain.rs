@@ -304,7 +304,7 @@ impl DomainPush<'_, '_> {
             Logical::Filter { .. } | Logical::Map { .. } | Logical::Sort { .. } | Logical::Unnest { .. } => {}
             Logical::Window(window) => window.partition.extend(domain.keys.iter().map(|key| by[key].clone())),
             Logical::SingleRow { by, .. } => by.extend(keys),
-            // The rows of the domain are those of the left side. The right side is the same for all of them.
+            // Rows of the domain come from the left side, and all of them meet the same right side.
             Logical::OrderedJoin(join) if super::walk::free(&join.right).is_empty() => {}
             Logical::OrderedJoin(_) => return Err(no_correlated_side()),
             // Without keys, the range has rows for a domain value without any row, which a key cannot give.

@@ -91,7 +91,8 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
             )
         }
         Logical::OrderedJoin(mut join) => {
-            // A condition on the right side would change which rows are met, except on a key: the left row has the same.
+            // A condition on the right side would change which rows are met, except on a key: the left row has the
+            // same.
             let (below, above) = split_by(conditions, &output(&join.left));
             let mut keys: HashMap<ColumnId, ColumnId> = HashMap::new();
             for (left, right) in &join.on {

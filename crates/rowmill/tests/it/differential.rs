@@ -7,17 +7,17 @@ use rowmill::text::format_value;
 use rowmill::{Connection, Database, ErrorKind};
 
 /// A generator of numbers that depend only on a seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
     }
 
-    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    pub(crate) fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len())]
     }
 

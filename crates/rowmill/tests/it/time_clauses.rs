@@ -1,27 +1,14 @@
 //! Random queries with time clauses must answer as the same queries in plain SQL.
 //!
-//! A case is a pair of queries with the same columns: SAMPLE BY beside GROUP BY and `generate_series`, LATEST ON beside a
-//! numbered subquery, joins along an order beside LATERAL subqueries. Both are put into the same random surroundings: a
-//! join, a grouping, a window, a set operation. `ROWMILL_SEED` repeats a failure; `ROWMILL_LONG=1` asks 10,000 queries.
+//! A case is a pair of queries with the same columns: SAMPLE BY beside GROUP BY and `generate_series`, LATEST ON
+//! beside a numbered subquery, joins along an order beside LATERAL subqueries. Both are put into the same random
+//! surroundings: a join, a grouping, a window, a set operation. `ROWMILL_SEED` repeats a failure; `ROWMILL_LONG=1`
+//! asks 10,000 queries.
 
 use rowmill::text::format_value;
 use rowmill::{Connection, Database};
 
-/// A generator of numbers that depend only on a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
-    }
-
-    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
-    }
-}
+use crate::differential::Random;
 
 /// A query with time clauses, and the same in plain SQL. The columns are `ts`, `s`, `v`.
 struct Case {
@@ -96,7 +83,8 @@ fn sample(random: &mut Random) -> Case {
             };
             let plain = format!(
                 "SELECT f.b AS ts, f.s, {value} AS v FROM (SELECT r.s, x.b FROM (SELECT s, min(b) AS lo, max(b) AS hi \
-                 FROM ({groups}) g GROUP BY s) r CROSS JOIN LATERAL generate_series(r.lo, r.hi, INTERVAL '{long}') x(b)) f \
+                 FROM ({groups}) g GROUP BY s) r CROSS JOIN LATERAL \
+                 generate_series(r.lo, r.hi, INTERVAL '{long}') x(b)) f \
                  LEFT JOIN ({groups}) g ON g.b = f.b AND g.s IS NOT DISTINCT FROM f.s"
             );
             (fill.to_owned(), plain)
@@ -112,7 +100,8 @@ fn latest(random: &mut Random) -> Case {
     Case {
         timed: format!("SELECT ts, s, id AS v FROM t WHERE {condition} LATEST ON ts PARTITION BY {key}"),
         plain: format!(
-            "SELECT ts, s, id AS v FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY ts DESC, id DESC) AS n \
+            "SELECT ts, s, id AS v FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY ts DESC, id DESC) \
+             AS n \
              FROM t WHERE {condition}) x WHERE n = 1"
         ),
     }
@@ -198,7 +187,8 @@ fn horizon(random: &mut Random) -> Case {
         ),
         plain: format!(
             "SELECT t.ts + h.o AS ts, t.s, x.id AS v FROM t CROSS JOIN (VALUES {offsets}) h(o) LEFT JOIN LATERAL \
-             (SELECT u.id FROM u WHERE u.s = t.s AND u.ts <= t.ts + h.o ORDER BY u.ts DESC, u.id DESC LIMIT 1) x ON true"
+             (SELECT u.id FROM u WHERE u.s = t.s AND u.ts <= t.ts + h.o ORDER BY u.ts DESC, u.id DESC LIMIT 1) x \
+             ON true"
         ),
     }
 }

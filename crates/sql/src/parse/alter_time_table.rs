@@ -26,7 +26,7 @@ pub(crate) struct AlterTimeTable {
     pub(crate) operation: TimeTableOperation,
 }
 
-/// What is done to a time table.
+/// A change of a time table's clauses, or of its rows by their times.
 #[derive(Clone, Debug)]
 pub(crate) enum TimeTableOperation {
     SetTimeToLive(TimeToLive),
@@ -104,7 +104,7 @@ mod tests {
 
     use crate::parse::{StatementBody, parse};
 
-    /// Parses one statement. Returns what is altered, or `None` if the parser itself reads it.
+    /// Parses one statement. Returns the change, or `None` if the parser itself reads it.
     fn altered(sql: &str) -> Option<String> {
         let statement = parse(sql, &Settings::default()).unwrap().remove(0);
         match statement.body() {

@@ -10,8 +10,8 @@
 //! ts IN '2026-11'                    ->  ts IN ("time interval"('2026-11'))
 //! ```
 //!
-//! `CLUSTER BY` and `DISTRIBUTE BY` themselves are refused. Clauses are replaced from the last one to the first, so that
-//! the tables and conditions of a clause are plain SQL when we look for their ends.
+//! `CLUSTER BY` and `DISTRIBUTE BY` themselves are refused. Clauses are replaced from the last one to the first, so
+//! that the tables and conditions of a clause are plain SQL when we look for their ends.
 
 use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::keywords::Keyword;
@@ -460,7 +460,7 @@ impl ClauseReader<'_> {
             {
                 if !is_unit(&word.value) {
                     self.at = unit_at;
-                    let units = "the units are n, U, T, s, m, h, d, w, M and y: nanoseconds, microseconds, milliseconds, \
+                    let units = "the units are n, U, T, s, m, h, d, w, M and y: nano-, micro- and milliseconds, \
                                  seconds, minutes, hours, days, weeks, months and years";
                     return Err(self.error(&format!("{clause} takes a number with a unit")).hint(units));
                 }

@@ -92,7 +92,8 @@ impl Segment {
         Ok(Segment { number, slot, file: Some(file) })
     }
 
-    /// Looks which segment a file holds. The segment is closed. Returns `None` if no segment was ever completed in the file.
+    /// Looks which segment a file holds. The segment is closed. Returns `None` if no segment was ever completed in the
+    /// file.
     pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes) -> Result<Option<Segment>> {
         let file: Arc<dyn DiskFile> = match disk.open(&path(slot), OpenMode::Read) {
             Ok(file) => Arc::from(file),

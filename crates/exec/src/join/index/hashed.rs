@@ -131,8 +131,8 @@ impl HashTable {
     }
 }
 
-/// Builds the table of a partition, and what its entries refer to. Equal words belong to the same key only if `is_same` is true for
-/// their rows.
+/// Builds the table of a partition, and what its entries refer to. Equal words belong to the same key only if
+/// `is_same` is true for their rows.
 pub(super) fn build(
     parts: &[&PartitionPart],
     hashing: Hashing,

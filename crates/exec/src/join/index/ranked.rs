@@ -39,8 +39,8 @@ fn place(key: u64) -> (usize, u32) {
     (key as usize / GROUP_KEYS, (key % GROUP_KEYS as u64) as u32)
 }
 
-/// The entries of the partition of the possible keys `keys`, and what they refer to. Takes two passes over the rows and one over the
-/// groups of bits, and never looks at single possible keys, because most of them have no row.
+/// The entries of the partition of the possible keys `keys`, and what they refer to. Takes two passes over the rows
+/// and one over the groups of bits, and never looks at single possible keys, because most of them have no row.
 pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, form: EntryForm) -> (RankedKeys, EntryRows) {
     let mut groups = vec![RankedBits { bits: 0, before: 0 }; ((keys.end - keys.start) as usize).div_ceil(GROUP_KEYS)];
     for key in parts.iter().flat_map(|part| &part.words) {

@@ -14,8 +14,8 @@ pub(super) static NTHS: &[Aggregation] = &[
             nulls: AggregateNulls::Taken,
             ordering: AggregateOrdering::OfRows,
             aliases: &["first"],
-            doc: "The first value in the order of the rows, which may be NULL. With the name first and without ORDER BY, the \
-                  order is that of the time column.",
+            doc: "The first value in the order of the rows, which may be NULL. With the name first and without \
+                  ORDER BY, the order is that of the time column.",
             example: ("first_value(x ORDER BY x) FROM (VALUES (3), (1)) AS t(x)", "1"),
             ..AggregateSpec::new("first_value", any)
         },
@@ -26,8 +26,8 @@ pub(super) static NTHS: &[Aggregation] = &[
             nulls: AggregateNulls::Taken,
             ordering: AggregateOrdering::OfRows,
             aliases: &["last"],
-            doc: "The last value in the order of the rows, which may be NULL. With the name last and without ORDER BY, the \
-                  order is that of the time column.",
+            doc: "The last value in the order of the rows, which may be NULL. With the name last and without \
+                  ORDER BY, the order is that of the time column.",
             example: ("last_value(x ORDER BY x) FROM (VALUES (3), (1)) AS t(x)", "3"),
             ..AggregateSpec::new("last_value", any)
         },

@@ -97,7 +97,7 @@ fn read_interval(text: &str) -> Result<TimeInterval> {
     let wrong = || {
         let message = format!("'{text}' is no interval of time");
         Error::new(ErrorKind::InvalidParameter, message)
-            .hint("an interval is '2026', '2026-11', '2026-11-20', '2026-11-20T10' or, with a length, '2026-11-20T10;2h'")
+            .hint("an interval is '2026', '2026-11', '2026-11-20', '2026-11-20T10' or with a length '2026-11-20T10;2h'")
     };
     let mut parts = text.split(';').map(str::trim);
     let (start, period) = parts.next().and_then(read_period).ok_or_else(wrong)?;

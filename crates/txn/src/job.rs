@@ -15,6 +15,8 @@ pub(crate) enum Job {
     Merge,
     /// Brings the ordered base up to the log.
     Checkpoint,
+    /// Refreshes materialized views.
+    Refresh,
 }
 
 impl Job {
@@ -25,6 +27,7 @@ impl Job {
             Job::Sync => "rowmill-sync",
             Job::Merge => "rowmill-merge",
             Job::Checkpoint => "rowmill-checkpoint",
+            Job::Refresh => "rowmill-refresh",
         }
     }
 
@@ -42,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Job; 4] = [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint];
+    const ALL: [Job; 5] = [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Refresh];
 
     #[test]
     fn every_job_is_on_the_page_about_durability() {

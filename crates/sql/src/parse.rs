@@ -6,9 +6,10 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP` and `RESTORE`.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE` and `REFRESH`.
 
 mod copy;
+mod materialized_view;
 mod position;
 mod precedence;
 mod prepare;
@@ -20,6 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, Settings};
+use rowmill_txn::RefreshRule;
 use sqlparser::ast::{self, Visit, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -32,6 +34,8 @@ use crate::names::{Spellings, lower};
 use crate::statement::insert;
 use crate::statement::write::ChangeSyntax;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
+use materialized_view::{RefreshClause, find_rule};
+pub(crate) use materialized_view::{RefreshStatement, rule_text};
 use position::TextCursor;
 use prepare::prepare;
 use time_clauses::replace_time_clauses;
@@ -54,12 +58,14 @@ pub struct Statement {
     range: Range<usize>,
     spellings: Spellings,
     parameters: usize,
-    /// The position in `text` where the query of `CREATE VIEW ... AS query` starts.
-    query_start: Option<usize>,
+    /// The place in `text` of the query of `CREATE VIEW ... AS query`.
+    query: Option<Range<usize>>,
     /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
     locks_rows: bool,
     /// The clauses of a time table of a `CREATE TABLE`. They are not in the body.
     time_clauses: Option<Arc<TimeClauses>>,
+    /// The REFRESH clause of a `CREATE MATERIALIZED VIEW`. It is not in the body.
+    refresh_rule: Option<RefreshRule>,
 }
 
 /// The parsed content of a statement.
@@ -79,6 +85,8 @@ pub(crate) enum StatementBody {
     Backup { to: String },
     /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
     Restore { from: String, to: String },
+    /// `REFRESH MATERIALIZED VIEW name`
+    Refresh(Box<RefreshStatement>),
 }
 
 impl Statement {
@@ -130,6 +138,11 @@ impl Statement {
         self.time_clauses.as_deref()
     }
 
+    /// When the view of a `CREATE MATERIALIZED VIEW` is refreshed, if the statement says so.
+    pub(crate) fn refresh_rule(&self) -> Option<RefreshRule> {
+        self.refresh_rule
+    }
+
     pub(crate) fn body(&self) -> &StatementBody {
         &self.body
     }
@@ -157,9 +170,9 @@ impl Statement {
         &self.spellings
     }
 
-    /// Returns the text after the first `AS`: the query of a `CREATE VIEW`.
+    /// Returns the text of the query of a `CREATE VIEW`.
     pub(crate) fn query_text(&self) -> Option<&str> {
-        self.query_start.map(|start| self.text[start..].trim())
+        self.query.clone().map(|place| self.text[place].trim())
     }
 }
 
@@ -200,7 +213,7 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
     tokens
         .split(|token| token.token == Token::SemiColon)
         .filter_map(|tokens| Section::new(tokens, &mut cursor))
-        .map(|section| section.parse(sql, levels, settings))
+        .map(|section| section?.parse(sql, levels, settings))
         .collect()
 }
 
@@ -222,19 +235,28 @@ fn refuse_glued(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
 struct Section<'t> {
     tokens: &'t [TokenWithSpan],
     range: Range<usize>,
-    query_start: Option<usize>,
+    query: Option<Range<usize>>,
+    refresh: Option<RefreshClause>,
 }
 
 impl<'t> Section<'t> {
     /// Returns the tokens without white space at both ends, or `None` if there are no others.
-    fn new(tokens: &'t [TokenWithSpan], cursor: &mut TextCursor<'_>) -> Option<Self> {
+    fn new(tokens: &'t [TokenWithSpan], cursor: &mut TextCursor<'_>) -> Option<Result<Self>> {
         let first = tokens.iter().position(is_text)?;
         let last = tokens.iter().rposition(is_text)?;
         let tokens = &tokens[first..=last];
         let start = cursor.offset(tokens[0].span.start);
+        let refresh = match find_rule(tokens) {
+            Ok(refresh) => refresh,
+            Err(error) => return Some(Err(error)),
+        };
         let query_start = view_query(tokens).map(|token| cursor.offset(token.span.start) - start);
+        // A clause at the end of the statement is no part of the query.
+        let clause = refresh.as_ref().map(|clause| &clause.tokens).filter(|clause| clause.end == tokens.len());
+        let query_end = clause.map(|clause| cursor.offset(tokens[clause.start].span.start) - start);
         let end = cursor.offset(tokens[tokens.len() - 1].span.end);
-        Some(Section { tokens, range: start..end, query_start })
+        let query = query_start.map(|query| query..query_end.unwrap_or(end - start));
+        Some(Ok(Section { tokens, range: start..end, query, refresh }))
     }
 
     fn parse(self, sql: &str, levels: u64, settings: &Settings) -> Result<Statement> {
@@ -242,6 +264,9 @@ impl<'t> Section<'t> {
         let mut parameters = Parameters::default();
         let mut tokens = self.tokens.to_vec();
         let depth_max = PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize;
+        if let Some(clause) = &self.refresh {
+            tokens.drain(clause.tokens.clone());
+        }
         // This must come before names are lowered, because `1m` and `1M` differ.
         replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
@@ -253,9 +278,7 @@ impl<'t> Section<'t> {
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
             time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error))?.map(Arc::new);
-        let mut parser = Parser::new(&dialect)
-            .with_recursion_limit(depth_max)
-            .with_tokens_with_locations(tokens);
+        let mut parser = Parser::new(&dialect).with_recursion_limit(depth_max).with_tokens_with_locations(tokens);
         let mut body = parse_body(&mut parser).map_err(|error| match error {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
             error => parser_error(sql, error),
@@ -272,7 +295,8 @@ impl<'t> Section<'t> {
             StatementBody::Checkpoint
             | StatementBody::CheckDatabase
             | StatementBody::Backup { .. }
-            | StatementBody::Restore { .. } => {}
+            | StatementBody::Restore { .. }
+            | StatementBody::Refresh(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
         Ok(Statement {
@@ -284,9 +308,10 @@ impl<'t> Section<'t> {
             range: self.range,
             spellings,
             parameters: parameters.count()?,
-            query_start: self.query_start,
+            query: self.query,
             locks_rows,
             time_clauses,
+            refresh_rule: self.refresh.map(|clause| clause.rule),
         })
     }
 }
@@ -356,6 +381,9 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
             let from = parser.parse_literal_string()?;
             parser.expect_keyword_is(Keyword::TO)?;
             StatementBody::Restore { from, to: parser.parse_literal_string()? }
+        }
+        Token::Word(word) if is_word(word, "refresh") => {
+            StatementBody::Refresh(Box::new(materialized_view::parse_refresh(parser)?))
         }
         _ => StatementBody::Sql(Box::new(parser.parse_statement()?)),
     };

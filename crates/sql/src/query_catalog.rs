@@ -15,7 +15,7 @@ use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
-use crate::{function_list, log_functions, memory_functions, sequence_functions, storage_function};
+use crate::{function_list, log_functions, materialized_list, memory_functions, sequence_functions, storage_function};
 
 /// The catalog as one statement sees it.
 pub(crate) struct ContextCatalog {
@@ -83,6 +83,9 @@ impl QueryCatalog for ContextCatalog {
         }
         if batch.is_none() {
             batch = memory_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = materialized_list::rows(&self.context, name, arguments)?;
         }
         if batch.is_none() {
             batch = function_list::rows(name, arguments)?;

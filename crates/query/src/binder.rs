@@ -21,7 +21,7 @@ mod access;
 mod aggregate;
 mod call;
 mod conditional;
-mod duration;
+pub(crate) mod duration;
 mod expression;
 mod from;
 mod gapfill;

@@ -15,13 +15,15 @@
 //!   rows that are in memory already, as an input of a plan.
 //! - `program`: from the logical plan to a program, if the statement is on keyed tables.
 //! - `widening`: casts that lose nothing, which keys and scans see through.
-//! - `reuse`: plans that later runs of a statement can use.
+//! - `reuse`: plans that later runs of a statement can use. `changed_groups`: queries whose results can be brought up
+//!   to date group by group.
 //!
 //! The catalog is a trait, so this crate does not depend on sessions and transactions and its tests need no
 //! database.
 
 pub mod binder;
 pub mod catalog;
+pub mod changed_groups;
 mod column_set;
 pub mod estimate;
 pub mod lower;

@@ -8,6 +8,7 @@ use rowmill_plan::{ExprOp, Logical};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use crate::binder::BoundQuery;
+use crate::binder::walk::is_volatile;
 use crate::optimizer::walk::{each_operator, exprs};
 
 impl BoundQuery {
@@ -15,6 +16,12 @@ impl BoundQuery {
     /// belongs to the statement for which it was planned.
     pub fn is_reusable(&self) -> bool {
         !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root, &mut HashSet::new())
+    }
+
+    /// Whether the result depends on more than the rows of tables: on files, functions of the database, the time or
+    /// chance.
+    pub fn reads_more_than_tables(&self) -> bool {
+        !self.is_reusable() || is_volatile(&self.query.root)
     }
 
     /// The same plan over other snapshots of its tables, which `table` finds by id. Returns `None` if a table no longer

@@ -53,6 +53,11 @@ impl Appender {
             let near = nearest(table, catalog.tables(schema.id).map(|table| table.name.as_str()));
             if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
         })?;
+        if catalog.materialized(table.id).is_some() {
+            let message = format!("\"{name}\" is a materialized view, not a table");
+            return Err(Error::new(ErrorKind::WrongObject, message)
+                .hint("append to the tables that its query reads, then REFRESH MATERIALIZED VIEW"));
+        }
         // Only SQL statements evaluate CHECK conditions. An appender must not bypass them, so it refuses such a table.
         if table.keyed.as_ref().is_some_and(|keyed| !keyed.checks.is_empty()) {
             let message = format!("an appender does not check the conditions (CHECK) of table \"{}\"", table.name);

@@ -1,18 +1,22 @@
 //! Connections: SQL in, outcomes out.
 
+use std::sync::Arc;
+
 use rowmill_base::Result;
-use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
+use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Refresher, Session, TransactionState};
 
 use crate::{Appender, Param, Rows, Statement, Value};
 
 /// A connection to a database. It runs one statement at a time.
 pub struct Connection {
     session: Session,
+    /// Keeps the refreshes of materialized views going while the connection is open.
+    _refresher: Option<Arc<Refresher>>,
 }
 
 impl Connection {
-    pub(crate) fn new(session: Session) -> Result<Self> {
-        Ok(Connection { session })
+    pub(crate) fn new(session: Session, refresher: Option<Arc<Refresher>>) -> Result<Self> {
+        Ok(Connection { session, _refresher: refresher })
     }
 
     /// Runs one statement and returns its rows. A statement without a result returns no rows.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{IdleStatements, Session, Workers, query_threads};
+use rowmill_sql::{IdleStatements, Refresher, Session, Workers, query_threads};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
@@ -59,11 +59,18 @@ pub struct Database {
     workers: Arc<Workers>,
     /// The cached statements of closed connections.
     idle: Arc<IdleStatements>,
+    /// Refreshes materialized views. `None` in a process that only reads.
+    refresher: Option<Arc<Refresher>>,
 }
 
 impl Database {
-    fn new(engine: Arc<Engine>) -> Database {
-        Database { engine, workers: query_threads(), idle: Arc::default() }
+    fn new(engine: Arc<Engine>) -> Result<Database> {
+        let workers = query_threads();
+        let refresher = match engine.is_read_only() {
+            true => None,
+            false => Some(Arc::new(Refresher::start(&engine, &workers)?)),
+        };
+        Ok(Database { engine, workers, idle: Arc::default(), refresher })
     }
 
     /// Opens the directory at `path`, and makes it if it is absent.
@@ -96,7 +103,7 @@ impl Database {
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {
             match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone(), base }) {
-                Ok(engine) => return Ok(Database::new(engine)),
+                Ok(engine) => return Database::new(engine),
                 // A reader takes no lock, so this error means that this process itself has the directory open. For
                 // example, the last worker of a failed statement may be about to drop its handle of a database that the
                 // caller has dropped. So we try again for a while.
@@ -115,14 +122,14 @@ impl Database {
 
     /// Opens an empty database in memory with `options`.
     pub fn memory_with(options: Options) -> Result<Database> {
-        Ok(Database::new(Engine::memory(options.settings)?))
+        Database::new(Engine::memory(options.settings)?)
     }
 
     /// Makes a new connection. This is cheap: a connection goes on with the statements that closed ones have prepared,
     /// so a program may open one for each transaction.
     pub fn connect(&self) -> Result<Connection> {
         let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?;
-        Connection::new(session.reusing(&self.idle))
+        Connection::new(session.reusing(&self.idle), self.refresher.clone())
     }
 
     /// The directory of the database, or `None` for a database in memory.

@@ -9,7 +9,7 @@ use crate::session::Work;
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
     alter_table, alter_time_table, analyze, check, copy, create_table, describe, drop, index, lock, maintenance,
-    schema, sequence, show, transaction, truncate, view,
+    materialized_view, refresh, schema, sequence, show, transaction, truncate, view,
 };
 use crate::{explain, settings};
 
@@ -22,6 +22,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::CheckDatabase => check::run(work),
         StatementBody::Backup { to } => maintenance::backup(work, to),
         StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
+        StatementBody::Refresh(statement) => refresh::run(work, statement),
         StatementBody::Copy(statement) => copy::run(work, statement),
         StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
         StatementBody::AlterTimeTable(alter) => alter_time_table::run(work, alter),
@@ -48,6 +49,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::Truncate(truncate) => truncate::run(work, truncate),
         Sql::CreateTable(create) => create_table::run(work, create),
         Sql::CreateIndex(create) => index::create(work, create),
+        Sql::CreateView(create) if create.materialized => materialized_view::run(work, create),
         Sql::CreateView(create) => view::run(work, create),
         Sql::CreateSequence { .. } => sequence::create(work, sql),
         Sql::CreateSchema { .. } => schema::run(work, sql),

@@ -64,7 +64,7 @@ impl InformationSchema {
                     CATALOG.into(),
                     schema.name.as_str().into(),
                     table.name.as_str().into(),
-                    "BASE TABLE".into(),
+                    if catalog.materialized(table.id).is_some() { "MATERIALIZED VIEW" } else { "BASE TABLE" }.into(),
                     SchemaCell::Number(count),
                 ]);
             }
@@ -96,6 +96,16 @@ impl InformationSchema {
                     view.name.as_str().into(),
                     view.sql.as_str().into(),
                 ]);
+            }
+            for table in catalog.tables(schema.id) {
+                if let Some(view) = catalog.materialized(table.id) {
+                    rows.push([
+                        CATALOG.into(),
+                        schema.name.as_str().into(),
+                        table.name.as_str().into(),
+                        view.sql.as_str().into(),
+                    ]);
+                }
             }
         }
         rows

@@ -20,9 +20,10 @@
 //!   those that change rows share `statement/write`.
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
+//!   `refresher`: the job that refreshes materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
-//!   `storage_function`, `log_functions`, `memory_functions`, `sequence_functions`: tables and functions that the
-//!   session itself answers.
+//!   `storage_function`, `log_functions`, `memory_functions`, `materialized_list`, `sequence_functions`: tables and
+//!   functions that the session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
 //! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
 //!   that have no other home, and errors of exhausted limits.
@@ -43,6 +44,7 @@ mod information_schema;
 mod lexer;
 mod lifted;
 mod log_functions;
+mod materialized_list;
 mod memory_functions;
 mod names;
 mod open_transaction;
@@ -54,6 +56,7 @@ mod prepared;
 mod program;
 mod query;
 mod query_catalog;
+mod refresher;
 mod scan_progress;
 mod sequence_functions;
 mod session;
@@ -74,6 +77,7 @@ pub use outside::outside_batch;
 pub use param::Param;
 pub use parse::Statement;
 pub use prepared::PreparedStatement;
+pub use refresher::Refresher;
 pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
 pub use rowmill_plan::Constant;

@@ -6,10 +6,11 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE` and the clauses of time tables.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH` and the clauses of time tables.
 
 mod alter_time_table;
 mod copy;
+mod materialized_view;
 mod position;
 mod precedence;
 mod prepare;
@@ -21,6 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, Settings};
+use rowmill_txn::RefreshRule;
 use sqlparser::ast::{self, Visit, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -34,6 +36,8 @@ use crate::statement::insert;
 use crate::statement::write::ChangeSyntax;
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
+use materialized_view::{RefreshClause, find_rule};
+pub(crate) use materialized_view::{RefreshStatement, rule_text};
 use position::TextCursor;
 use prepare::prepare;
 use time_clauses::replace_time_clauses;
@@ -56,12 +60,14 @@ pub struct Statement {
     range: Range<usize>,
     spellings: Spellings,
     parameters: usize,
-    /// The position in `text` where the query of `CREATE VIEW ... AS query` starts.
-    query_start: Option<usize>,
+    /// The place in `text` of the query of `CREATE VIEW ... AS query`.
+    query: Option<Range<usize>>,
     /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
     locks_rows: bool,
     /// The clauses of a time table of a `CREATE TABLE`. They are not in the body.
     time_clauses: Option<Arc<TimeClauses>>,
+    /// The REFRESH clause of a `CREATE MATERIALIZED VIEW`. It is not in the body.
+    refresh_rule: Option<RefreshRule>,
 }
 
 /// The parsed content of a statement.
@@ -83,6 +89,8 @@ pub(crate) enum StatementBody {
     Backup { to: String },
     /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
     Restore { from: String, to: String },
+    /// `REFRESH MATERIALIZED VIEW name`
+    Refresh(Box<RefreshStatement>),
 }
 
 impl Statement {
@@ -134,6 +142,11 @@ impl Statement {
         self.time_clauses.as_deref()
     }
 
+    /// When the view of a `CREATE MATERIALIZED VIEW` is refreshed, if the statement says so.
+    pub(crate) fn refresh_rule(&self) -> Option<RefreshRule> {
+        self.refresh_rule
+    }
+
     pub(crate) fn body(&self) -> &StatementBody {
         &self.body
     }
@@ -161,9 +174,9 @@ impl Statement {
         &self.spellings
     }
 
-    /// Returns the text after the first `AS`: the query of a `CREATE VIEW`.
+    /// Returns the text of the query of a `CREATE VIEW`.
     pub(crate) fn query_text(&self) -> Option<&str> {
-        self.query_start.map(|start| self.text[start..].trim())
+        self.query.clone().map(|place| self.text[place].trim())
     }
 }
 
@@ -204,7 +217,7 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
     tokens
         .split(|token| token.token == Token::SemiColon)
         .filter_map(|tokens| Section::new(tokens, &mut cursor))
-        .map(|section| section.parse(sql, levels, settings))
+        .map(|section| section?.parse(sql, levels, settings))
         .collect()
 }
 
@@ -226,19 +239,28 @@ fn refuse_glued(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
 struct Section<'t> {
     tokens: &'t [TokenWithSpan],
     range: Range<usize>,
-    query_start: Option<usize>,
+    query: Option<Range<usize>>,
+    refresh: Option<RefreshClause>,
 }
 
 impl<'t> Section<'t> {
     /// Returns the tokens without white space at both ends, or `None` if there are no others.
-    fn new(tokens: &'t [TokenWithSpan], cursor: &mut TextCursor<'_>) -> Option<Self> {
+    fn new(tokens: &'t [TokenWithSpan], cursor: &mut TextCursor<'_>) -> Option<Result<Self>> {
         let first = tokens.iter().position(is_text)?;
         let last = tokens.iter().rposition(is_text)?;
         let tokens = &tokens[first..=last];
         let start = cursor.offset(tokens[0].span.start);
+        let refresh = match find_rule(tokens) {
+            Ok(refresh) => refresh,
+            Err(error) => return Some(Err(error)),
+        };
         let query_start = view_query(tokens).map(|token| cursor.offset(token.span.start) - start);
+        // A clause at the end of the statement is no part of the query.
+        let clause = refresh.as_ref().map(|clause| &clause.tokens).filter(|clause| clause.end == tokens.len());
+        let query_end = clause.map(|clause| cursor.offset(tokens[clause.start].span.start) - start);
         let end = cursor.offset(tokens[tokens.len() - 1].span.end);
-        Some(Section { tokens, range: start..end, query_start })
+        let query = query_start.map(|query| query..query_end.unwrap_or(end - start));
+        Some(Ok(Section { tokens, range: start..end, query, refresh }))
     }
 
     fn parse(self, sql: &str, levels: u64, settings: &Settings) -> Result<Statement> {
@@ -246,6 +268,9 @@ impl<'t> Section<'t> {
         let mut parameters = Parameters::default();
         let mut tokens = self.tokens.to_vec();
         let depth_max = PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize;
+        if let Some(clause) = &self.refresh {
+            tokens.drain(clause.tokens.clone());
+        }
         // This must come before names are lowered, because `1m` and `1M` differ.
         replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
@@ -279,7 +304,8 @@ impl<'t> Section<'t> {
             StatementBody::Checkpoint
             | StatementBody::CheckDatabase
             | StatementBody::Backup { .. }
-            | StatementBody::Restore { .. } => {}
+            | StatementBody::Restore { .. }
+            | StatementBody::Refresh(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
         Ok(Statement {
@@ -291,9 +317,10 @@ impl<'t> Section<'t> {
             range: self.range,
             spellings,
             parameters: parameters.count()?,
-            query_start: self.query_start,
+            query: self.query,
             locks_rows,
             time_clauses,
+            refresh_rule: self.refresh.map(|clause| clause.rule),
         })
     }
 }
@@ -363,6 +390,9 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
             let from = parser.parse_literal_string()?;
             parser.expect_keyword_is(Keyword::TO)?;
             StatementBody::Restore { from, to: parser.parse_literal_string()? }
+        }
+        Token::Word(word) if is_word(word, "refresh") => {
+            StatementBody::Refresh(Box::new(materialized_view::parse_refresh(parser)?))
         }
         _ => match alter_time_table::parse_alter(parser)? {
             Some(alter) => StatementBody::AlterTimeTable(Box::new(alter)),

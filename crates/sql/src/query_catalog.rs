@@ -16,7 +16,8 @@ use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
 use crate::{
-    function_list, log_functions, memory_functions, sequence_functions, storage_function, table_order_function,
+    function_list, log_functions, materialized_list, memory_functions, sequence_functions, storage_function,
+    table_order_function,
 };
 
 /// The catalog as one statement sees it.
@@ -88,6 +89,9 @@ impl QueryCatalog for ContextCatalog {
         }
         if batch.is_none() {
             batch = memory_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = materialized_list::rows(&self.context, name, arguments)?;
         }
         if batch.is_none() {
             batch = function_list::rows(name, arguments)?;

@@ -110,6 +110,12 @@ impl OpenRun {
         OpenRun { deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)), ..self.clone() }
     }
 
+    /// Returns this run with exactly the rows at `positions` deleted.
+    #[must_use]
+    pub fn with_all_deleted(&self, positions: Option<Arc<RoaringBitmap>>) -> Self {
+        OpenRun { deleted: positions, ..self.clone() }
+    }
+
     /// Copies the rows at `positions` into a run of their own. They keep their row numbers, and the memory of the other
     /// rows is not shared.
     pub fn part(&self, positions: Range<usize>) -> Result<Self> {

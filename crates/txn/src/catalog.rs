@@ -11,6 +11,7 @@ use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId};
 use rowmill_storage::{TableDef, TableStatistics};
 
 use crate::keyed::TableCodec;
+use crate::materialized::MaterializedView;
 
 /// The schema that always exists. Names without a schema are looked up in it.
 pub const MAIN_SCHEMA: &str = "main";
@@ -58,13 +59,16 @@ pub struct Catalog {
     /// Statistics of analyzed keyed tables. They are separate from the definitions, so that new statistics do not
     /// change a definition.
     statistics: BTreeMap<TableId, Arc<TableStatistics>>,
+    /// The tables that are materialized views.
+    materialized: BTreeMap<TableId, Arc<MaterializedView>>,
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
 }
 
 impl Catalog {
-    /// The version of this catalog. Two catalogs of one process with the same version are equal.
+    /// The version of this catalog. Two catalogs of one process with the same version are equal, except for the refresh
+    /// points of materialized views, on which no plan depends.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -150,6 +154,16 @@ impl Catalog {
         self.statistics.iter().map(|(id, statistics)| (*id, statistics))
     }
 
+    /// The query of a table that is a materialized view.
+    pub fn materialized(&self, id: TableId) -> Option<&Arc<MaterializedView>> {
+        self.materialized.get(&id)
+    }
+
+    /// All materialized views, by the ids of their tables.
+    pub fn materialized_views(&self) -> impl Iterator<Item = &Arc<MaterializedView>> {
+        self.materialized.values()
+    }
+
     /// The view with `id`.
     pub fn view_by_id(&self, id: ViewId) -> Option<&Arc<ViewDef>> {
         self.views.get(&id)
@@ -202,6 +216,7 @@ impl Catalog {
     pub(crate) fn remove_table(&mut self, id: TableId) {
         self.withdraw_table(id);
         self.statistics.remove(&id);
+        self.materialized.remove(&id);
     }
 
     /// Removes the definition of a table that will get another one. Its statistics stay for the new definition.
@@ -225,6 +240,27 @@ impl Catalog {
             (_, None) => self.statistics.remove(&id),
         };
         self.version = next_version();
+    }
+
+    /// Makes a columnar table a materialized view, or replaces its definition as one. Returns an error if there is no
+    /// such table.
+    pub(crate) fn put_materialized(&mut self, view: Arc<MaterializedView>) -> Result<()> {
+        if self.tables.get(&view.table).is_none_or(|table| table.keyed.is_some()) {
+            return Err(Error::corrupt(format!("the materialized view {} has no columnar table", view.table)));
+        }
+        let is_new = self.materialized.get(&view.table).is_none_or(|old| old.sql != view.sql);
+        self.materialized.insert(view.table, view);
+        // A refresh gets the same version, because no plan depends on the refresh point.
+        if is_new {
+            self.version = next_version();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_materialized(&mut self, id: TableId) {
+        if self.materialized.remove(&id).is_some() {
+            self.version = next_version();
+        }
     }
 
     /// Adds a view, or replaces the definition of the view with this id.

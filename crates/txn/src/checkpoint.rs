@@ -130,7 +130,8 @@ pub(crate) fn checkpoint_unless_busy(engine: &Core) -> Result<bool> {
         Some(mut stored) => checkpoint_of(engine, &mut stored).map(|()| true),
         None => {
             engine.stored().note_space();
-            engine.tidy(engine.latest().log_end);
+            let latest = engine.latest();
+            engine.tidy(latest.log_end, latest.catalog());
             Ok(false)
         }
     }

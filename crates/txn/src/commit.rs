@@ -142,7 +142,7 @@ fn publish_as(
     for block in &applied.removed {
         block.doom(next.commit);
     }
-    let (commit, end) = (next.commit, next.log_end);
+    let (commit, end, catalog) = (next.commit, next.log_end, Arc::clone(&next.catalog));
     let store = current.keyed.store();
     if let Some(keyed) = &mut change.keyed {
         store.apply(commit, keyed);
@@ -163,7 +163,7 @@ fn publish_as(
     if !applied.removed.is_empty() || !applied.dropped.is_empty() {
         engine.stored().note_space();
     }
-    engine.tidy(end);
+    engine.tidy(end, &catalog);
     Ok(published)
 }
 
@@ -221,6 +221,21 @@ pub(crate) fn merge_catalogs(
     }
     for view in changed.all_views().filter(|view| base.view_by_id(view.id) != Some(view)) {
         merged.put_view(Arc::clone(view)).map_err(taken)?;
+    }
+    for table in base.materialized_views().chain(changed.materialized_views()).map(|view| view.table) {
+        let (before, after) = (base.materialized(table), changed.materialized(table));
+        let latest = current.materialized(table);
+        let is_changed = before.map(Arc::as_ptr) != after.map(Arc::as_ptr);
+        // A view that was dropped, or whose rows are no longer known, stays so whatever a refresh has done meanwhile.
+        let shows_rows = after.is_some_and(|view| view.refreshed.is_some());
+        if is_changed && shows_rows && before.map(Arc::as_ptr) != latest.map(Arc::as_ptr) {
+            let name = changed.table_by_id(table).or_else(|| base.table_by_id(table)).map_or("", |table| &table.name);
+            return Err(conflict(format!("the materialized view \"{name}\" was refreshed by another transaction")));
+        }
+        match if is_changed { after } else { latest } {
+            Some(view) if merged.table_by_id(table).is_some() => merged.put_materialized(Arc::clone(view))?,
+            _ => merged.remove_materialized(table),
+        }
     }
     // Statistics do not affect results, so the last ones win without a conflict. `set_statistics` ignores those of a
     // table that was emptied or dropped.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rowmill_base::{Result, SchemaId, TableId, ViewId};
 
 use crate::catalog::Catalog;
-use crate::{manifest, statistics_codec};
+use crate::{manifest, materialized_codec, statistics_codec};
 
 /// A kind of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,21 @@ pub(crate) enum DefinitionKind {
     Table,
     /// The statistics of a keyed table.
     Statistics,
+    /// The query of a materialized view, whose rows are a table's.
+    Materialized,
     View,
 }
 
 impl DefinitionKind {
     /// All kinds, in the order in which definitions are added: a schema comes before its tables. They are removed in
     /// the opposite order.
-    pub(crate) const ALL: [DefinitionKind; 4] =
-        [DefinitionKind::Schema, DefinitionKind::Table, DefinitionKind::Statistics, DefinitionKind::View];
+    pub(crate) const ALL: [DefinitionKind; 5] = [
+        DefinitionKind::Schema,
+        DefinitionKind::Table,
+        DefinitionKind::Statistics,
+        DefinitionKind::Materialized,
+        DefinitionKind::View,
+    ];
 
     /// The first byte of the definition's key in the base, which also names the kind in the log.
     pub(crate) fn letter(self) -> u8 {
@@ -30,6 +37,7 @@ impl DefinitionKind {
             DefinitionKind::Schema => b'S',
             DefinitionKind::Table => b'T',
             DefinitionKind::Statistics => b'A',
+            DefinitionKind::Materialized => b'M',
             DefinitionKind::View => b'V',
         }
     }
@@ -44,6 +52,7 @@ impl DefinitionKind {
             DefinitionKind::Schema => "schema",
             DefinitionKind::Table => "table",
             DefinitionKind::Statistics => "the statistics of table",
+            DefinitionKind::Materialized => "materialized view",
             DefinitionKind::View => "view",
         }
     }
@@ -60,6 +69,9 @@ impl DefinitionKind {
             DefinitionKind::Statistics => {
                 Ok(catalog.all_statistics().map(|(table, of)| (table.0, statistics_codec::encode(of))).collect())
             }
+            DefinitionKind::Materialized => {
+                Ok(catalog.materialized_views().map(|view| (view.table.0, materialized_codec::encode(view))).collect())
+            }
             DefinitionKind::View => Ok(catalog.all_views().map(|def| (def.id.0, manifest::encode_view(def))).collect()),
         }
     }
@@ -70,6 +82,7 @@ impl DefinitionKind {
             DefinitionKind::Schema => catalog.put_schema(Arc::new(manifest::decode_schema(SchemaId(id), value)?)),
             DefinitionKind::Table => catalog.put_table(Arc::new(manifest::decode_table(TableId(id), value)?)),
             DefinitionKind::Statistics => statistics_codec::put(catalog, TableId(id), value),
+            DefinitionKind::Materialized => materialized_codec::put(catalog, TableId(id), value),
             DefinitionKind::View => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
         }
     }
@@ -79,8 +92,10 @@ impl DefinitionKind {
         match self {
             // Removing a schema would remove its tables. Its name can only go to the schema itself.
             DefinitionKind::Schema => {}
-            // The statistics of the table stay.
+            // The statistics of the table and its query as a materialized view stay.
             DefinitionKind::Table => catalog.withdraw_table(TableId(id)),
+            // It has no name of its own, and putting it replaces it.
+            DefinitionKind::Materialized => {}
             DefinitionKind::Statistics | DefinitionKind::View => self.remove(catalog, id),
         }
     }
@@ -91,12 +106,14 @@ impl DefinitionKind {
             DefinitionKind::Schema => catalog.remove_schema(SchemaId(id)),
             DefinitionKind::Table => catalog.remove_table(TableId(id)),
             DefinitionKind::Statistics => catalog.set_statistics(TableId(id), None),
+            DefinitionKind::Materialized => catalog.remove_materialized(TableId(id)),
             DefinitionKind::View => catalog.remove_view(ViewId(id)),
         }
     }
 }
 
-/// A definition that was made, changed or removed: a schema, a table, a view or the statistics of a table.
+/// A definition that was made, changed or removed: a schema, a table, a view, the query of a materialized view, or the
+/// statistics of a table.
 pub(crate) struct Definition {
     pub(crate) kind: DefinitionKind,
     pub(crate) id: u32,
@@ -114,6 +131,9 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     let mut put = |kind, id, value| changed.push(Definition { kind, id, value });
     for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
         put(DefinitionKind::View, view.id.0, None);
+    }
+    for view in before.materialized_views().filter(|view| after.materialized(view.table).is_none()) {
+        put(DefinitionKind::Materialized, view.table.0, None);
     }
     for (table, _) in before.all_statistics().filter(|(table, _)| after.statistics(*table).is_none()) {
         put(DefinitionKind::Statistics, table.0, None);
@@ -137,6 +157,11 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for (table, statistics) in after.all_statistics() {
         if !before.statistics(table).is_some_and(|old| Arc::ptr_eq(old, statistics)) {
             put(DefinitionKind::Statistics, table.0, Some(statistics_codec::encode(statistics)));
+        }
+    }
+    for view in after.materialized_views() {
+        if !before.materialized(view.table).is_some_and(|old| Arc::ptr_eq(old, view)) {
+            put(DefinitionKind::Materialized, view.table.0, Some(materialized_codec::encode(view)));
         }
     }
     for view in after.all_views() {

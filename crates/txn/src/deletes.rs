@@ -64,6 +64,16 @@ impl Holder {
         }
     }
 
+    /// Returns how many positions hold rows with numbers below `row`. The numbers ascend, so they are the first ones.
+    pub(crate) fn positions_below(&self, table: &TableDef, row: u64) -> Result<u32> {
+        let numbers = self.row_numbers(table)?;
+        let below = match &numbers {
+            RowNumbers::Dense(first) => row.saturating_sub(first.0).min(self.rows() as u64) as usize,
+            RowNumbers::Listed(numbers) => numbers.partition_point(|number| *number < row),
+        };
+        Ok(below as u32)
+    }
+
     /// Whether both hold the same rows at the same positions.
     pub(crate) fn same_rows(&self, other: &Holder) -> bool {
         match (self, other) {

@@ -22,10 +22,12 @@ use crate::back_pressure::relieve_at_once;
 use crate::backup;
 use crate::base::{BaseKind, MemoryBase, OrderedBase};
 use crate::bell::Background;
+use crate::catalog::Catalog;
 use crate::checkpoint::{self, InBase};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
 use crate::directory::{check_no_foreign_files, make_directory};
 use crate::expire::{self, ExpiredRows, ExpiryReports};
+use crate::job::Job;
 use crate::journal::Journal;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::KeyedStore;
@@ -33,6 +35,7 @@ use crate::log::{Log, LogOptions, Position};
 use crate::manifest::Meta;
 use crate::merge;
 use crate::recovery;
+use crate::refreshes::Refreshes;
 use crate::sequences::Sequences;
 use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
@@ -42,6 +45,9 @@ const SHORT_LOG: LogOptions = LogOptions { segment_bytes: 1 << 14 };
 
 /// Recent rows of keyed tables may take one part in this many of the memory limit. Above that, a checkpoint is due.
 const KEYED_SHARE: u64 = 8;
+
+/// Delay between a commit and the refreshes that it causes, so that a burst of commits causes one refresh.
+const REFRESH_SETTLE: Duration = Duration::from_millis(50);
 
 /// The folder of temporary files within the database's directory.
 pub(crate) const TEMP: &str = "temp";
@@ -88,6 +94,8 @@ pub struct Core {
     committing: Mutex<()>,
     /// Values of sequences that were handed out.
     pub(crate) sequences: Sequences,
+    /// Refreshes of materialized views.
+    refreshes: Refreshes,
     /// The thread of `Job::Merge`.
     merger: Background,
     /// The thread of `Job::Checkpoint`.
@@ -95,6 +103,8 @@ pub struct Core {
     /// The thread of `Job::Expire`.
     expirer: Background,
     expiry_reports: ExpiryReports,
+    /// The thread of `Job::Refresh`.
+    refresher: Background,
     /// Held while the database is open, and released last.
     _lock: Option<DirectoryLock>,
 }
@@ -223,10 +233,12 @@ impl Engine {
             following: Mutex::new(false),
             committing: Mutex::new(()),
             sequences: Sequences::default(),
+            refreshes: Refreshes::default(),
             merger: Background::default(),
             checkpointer: Background::default(),
             expirer: Background::default(),
             expiry_reports: ExpiryReports::default(),
+            refresher: Background::default(),
             _lock: lock,
         });
         // We build the engine before its threads start: if one fails to start, dropping the engine stops the others.
@@ -242,11 +254,41 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Starts the job that refreshes materialized views. It calls `work` after commits while the database has such
+    /// views, and after the time that `work` returned. `work` may hold the engine: the job ends when the result is
+    /// dropped.
+    pub fn refresh_in_background(
+        self: &Arc<Self>,
+        work: impl Fn(&Cancel) -> Option<Duration> + Send + 'static,
+    ) -> Result<RefreshJob> {
+        self.refresher.start_timed(Job::Refresh, REFRESH_SETTLE, work)?;
+        // What became due while the database was closed.
+        self.refresher.ring();
+        Ok(RefreshJob(Arc::clone(&self.core)))
+    }
+
     /// Begins a transaction over the last committed state.
     pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
         relieve_at_once(self);
         let base = self.snapshot()?;
         Ok(Transaction::new(Arc::clone(self), base))
+    }
+}
+
+/// The job that refreshes materialized views. It runs until this is dropped, which waits for its end.
+#[derive(Debug)]
+pub struct RefreshJob(Arc<Core>);
+
+impl RefreshJob {
+    /// Tells the job to end. A caller that can cancel its work should do so after this call.
+    pub fn stop(&self) {
+        self.0.refresher.tell_to_stop();
+    }
+}
+
+impl Drop for RefreshJob {
+    fn drop(&mut self) {
+        self.0.refresher.stop();
     }
 }
 
@@ -261,6 +303,8 @@ impl Deref for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         let core = &self.core;
+        // What refreshes keep holds extents, which `reap` below gives back.
+        core.refreshes.forget_bases();
         core.merger.stop();
         core.expirer.stop();
         core.checkpointer.stop();
@@ -455,9 +499,12 @@ impl Core {
         self.expiry_reports.all()
     }
 
-    /// Wakes the background threads after a commit whose record ends at `end`.
-    pub(crate) fn tidy(&self, end: Position) {
+    /// Wakes the background threads after a commit whose record ends at `end`, with the definitions `catalog`.
+    pub(crate) fn tidy(&self, end: Position, catalog: &Catalog) {
         self.merger.ring();
+        if catalog.materialized_views().next().is_some() {
+            self.refresher.ring();
+        }
         if self.is_checkpoint_due(end) {
             self.checkpointer.ring();
         }
@@ -550,6 +597,11 @@ impl Core {
 
     pub(crate) fn small_block_rows(&self) -> usize {
         self.settings.read().number("small_block_rows") as usize
+    }
+
+    /// The refreshes of materialized views in this process.
+    pub fn refreshes(&self) -> &Refreshes {
+        &self.refreshes
     }
 
     /// The number of threads that one statement may use.

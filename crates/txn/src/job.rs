@@ -17,6 +17,8 @@ pub(crate) enum Job {
     Checkpoint,
     /// Deletes rows of time tables that are older than their time to live.
     Expire,
+    /// Refreshes materialized views.
+    Refresh,
 }
 
 impl Job {
@@ -28,6 +30,7 @@ impl Job {
             Job::Merge => "rowmill-merge",
             Job::Checkpoint => "rowmill-checkpoint",
             Job::Expire => "rowmill-expire",
+            Job::Refresh => "rowmill-refresh",
         }
     }
 
@@ -45,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Job; 5] = [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Expire];
+    const ALL: [Job; 6] = [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Expire, Job::Refresh];
 
     #[test]
     fn every_job_is_on_the_page_about_durability() {

@@ -17,8 +17,10 @@
 //! - `foreign_keys`, `references`, `parents`: foreign keys, and the rows on both sides of them.
 //! - `isolation`, `keyed_validation`: what a transaction must validate before it commits.
 //! - `commit`, `change`: the commit, and its difference between two states.
-//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `codec`: a change and a state
-//!   as bytes, for the log and for the base.
+//! - `materialized`, `changed_rows`, `refreshes`: materialized views, the rows that have changed since a refresh, and
+//!   the refreshes of this process.
+//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `materialized_codec`, `codec`:
+//!   a change and a state as bytes, for the log and for the base.
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`, `time_merge`: blocks of recent
 //!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move
@@ -36,6 +38,7 @@ pub mod base;
 mod bell;
 mod catalog;
 mod change;
+mod changed_rows;
 mod check;
 mod checkpoint;
 mod codec;
@@ -62,10 +65,13 @@ mod keyed_validation;
 mod keyed_writes;
 pub mod log;
 mod manifest;
+mod materialized;
+mod materialized_codec;
 mod merge;
 mod parents;
 mod recovery;
 mod references;
+mod refreshes;
 mod renumbering;
 mod replay;
 mod seal;
@@ -82,14 +88,17 @@ mod vacuum;
 
 pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
+pub use changed_rows::ChangedRows;
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
-pub use engine::{Core, Engine, OpenOptions};
+pub use engine::{Core, Engine, OpenOptions, RefreshJob};
 pub use expire::ExpiredRows;
 pub use held_back::{HeldBack, SnapshotInfo};
 pub use keyed_batches::RowsByKey;
 pub use keyed_tables::IndexSpec;
 pub use keyed_writes::KeyedMark;
+pub use materialized::{MaterializedView, RefreshPoint, RefreshRule, SourceLag, SourcePoint};
+pub use refreshes::{RefreshTurn, Refreshes};
 pub use rowmill_storage::{
     Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn,
     KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource, TimeTableDef, TimeToLive,

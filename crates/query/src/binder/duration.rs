@@ -54,7 +54,7 @@ pub(super) fn interval_literal(interval: IntervalMonthDayNano) -> ScalarExpr {
 }
 
 /// Returns the value of an interval constant that is not NULL.
-pub(super) fn interval_of(constant: &Constant) -> Option<IntervalMonthDayNano> {
+pub(crate) fn interval_of(constant: &Constant) -> Option<IntervalMonthDayNano> {
     use arrow::array::{Array, AsArray};
     let array = constant.array().as_primitive_opt::<IntervalMonthDayNanoType>()?;
     (!array.is_null(0)).then(|| array.value(0))

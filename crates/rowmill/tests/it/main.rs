@@ -16,6 +16,7 @@ mod hostile_statements;
 mod kill;
 mod library;
 mod lifted;
+mod materialized;
 mod numbered_types;
 mod pages;
 mod programs;

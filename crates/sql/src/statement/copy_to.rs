@@ -42,7 +42,8 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
 fn query_of(work: &mut Work<'_>, name: &ObjectName, columns: &[Ident]) -> Result<Query> {
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
-    if let NamedRelation::Table(table) = relation::relation(view.catalog(), &name)? {
+    if let NamedRelation::Table(table) | NamedRelation::Materialized(table) = relation::relation(view.catalog(), &name)?
+    {
         check_columns(&table, columns)?;
     }
     let columns: Vec<String> = columns.iter().map(|column| quoted(&column.value)).collect();

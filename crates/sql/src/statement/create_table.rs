@@ -119,9 +119,10 @@ impl<'a> TargetSchema<'a> {
                 place.replaced = Some(Arc::clone(table));
                 Ok(Some(place))
             }
-            NamedRelation::View(view) if *or_replace => {
-                Err(relation::wrong_kind(&view.name, RelationKind::View, RelationKind::Table)
-                    .hint(format!("DROP VIEW {} makes room for the table", written(name))))
+            NamedRelation::View(_) | NamedRelation::Materialized(_) if *or_replace => {
+                let drop = format!("DROP {} {}", found.kind().name().to_uppercase(), written(name));
+                Err(relation::wrong_kind(found.name(), found.kind(), RelationKind::Table)
+                    .hint(format!("{drop} makes room for the table")))
             }
             _ if *if_not_exists => {
                 work.notice(exists);
@@ -198,7 +199,7 @@ fn columns_of_query(work: &Work<'_>, definition: &TableDefinition<'_>, rows: &Ro
     Ok(columns)
 }
 
-fn type_of_field(name: &str, kind: &arrow::datatypes::DataType) -> Result<SqlType> {
+pub(super) fn type_of_field(name: &str, kind: &arrow::datatypes::DataType) -> Result<SqlType> {
     SqlType::from_arrow(kind).ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,

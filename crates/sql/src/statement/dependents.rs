@@ -1,4 +1,4 @@
-//! Dependents: the views that read a relation.
+//! Dependents: the views and materialized views that read a relation.
 //!
 //! A view is kept as the text of its query. To find what it reads, we parse the text: it reads every relation that it
 //! names, except its own `WITH` names. No statement may leave a view that can no longer be planned. So `DROP` refuses,
@@ -11,11 +11,13 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result, Settings, ViewId};
-use rowmill_txn::{Catalog, Snapshot, ViewDef};
+use rowmill_base::{Error, ErrorKind, Result, Settings};
+use rowmill_storage::TableDef;
+use rowmill_txn::{Catalog, MaterializedView, Snapshot, Transaction, ViewDef};
 use sqlparser::ast::{ObjectName, Query, Visitor};
 
-use super::relation::{self, RelationId};
+use super::materialized_view::check_columns;
+use super::relation::{self, RelationId, RelationKind};
 use crate::names::{Spellings, qualified};
 use crate::parse::{self, StatementBody};
 use crate::session::Work;
@@ -23,36 +25,109 @@ use crate::walk::walk;
 
 /// The views that read some relations, directly or through other views.
 #[derive(Debug, Default)]
-pub(super) struct Dependents(Vec<Arc<ViewDef>>);
+pub(super) struct Dependents(Vec<Dependent>);
+
+/// A view that reads a relation.
+#[derive(Clone, Debug)]
+enum Dependent {
+    View(Arc<ViewDef>),
+    Materialized(Arc<TableDef>, Arc<MaterializedView>),
+}
+
+impl Dependent {
+    /// Returns all views and materialized views.
+    fn all(catalog: &Catalog) -> Vec<Dependent> {
+        let views = catalog.schemas().flat_map(|schema| catalog.views(schema.id));
+        let materialized = catalog.materialized_views().filter_map(|view| {
+            let table = catalog.table_by_id(view.table)?;
+            Some(Dependent::Materialized(Arc::clone(table), Arc::clone(view)))
+        });
+        views.map(|view| Dependent::View(Arc::clone(view))).chain(materialized).collect()
+    }
+
+    fn id(&self) -> RelationId {
+        match self {
+            Dependent::View(view) => RelationId::View(view.id),
+            Dependent::Materialized(table, _) => RelationId::Table(table.id),
+        }
+    }
+
+    fn kind(&self) -> RelationKind {
+        match self {
+            Dependent::View(_) => RelationKind::View,
+            Dependent::Materialized(..) => RelationKind::Materialized,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Dependent::View(view) => &view.name,
+            Dependent::Materialized(table, _) => &table.name,
+        }
+    }
+
+    fn sql(&self) -> &str {
+        match self {
+            Dependent::View(view) => &view.sql,
+            Dependent::Materialized(_, view) => &view.sql,
+        }
+    }
+
+    /// Returns an error if the view can no longer be planned over `after`.
+    fn check(&self, work: &Work<'_>, after: &Arc<Snapshot>) -> Result<()> {
+        match self {
+            Dependent::View(view) => work.plan_view(view, after).map(|_| ()),
+            Dependent::Materialized(table, view) => {
+                let own = RelationId::Table(table.id);
+                let readers = Dependents::of(after.catalog(), [own]);
+                let read = read_by(after.catalog(), &view.sql);
+                if read.contains(&own) || readers.ids().any(|reader| read.contains(&reader)) {
+                    return Err(Error::new(ErrorKind::InvalidDefinition, "it would read itself"));
+                }
+                check_columns(work, after, table, view)
+            }
+        }
+    }
+}
 
 impl Dependents {
     /// Returns the views that read one of `relations`, without these themselves. The nearest come first.
     pub(super) fn of(catalog: &Catalog, relations: impl IntoIterator<Item = RelationId>) -> Dependents {
-        let reads: Vec<(Arc<ViewDef>, BTreeSet<RelationId>)> = catalog
-            .schemas()
-            .flat_map(|schema| catalog.views(schema.id))
-            .map(|view| (Arc::clone(view), read_by(catalog, &view.sql)))
-            .collect();
+        let reads = Dependent::all(catalog).into_iter().map(|view| {
+            let read = read_by(catalog, view.sql());
+            (view, read)
+        });
+        let reads: Vec<(Dependent, BTreeSet<RelationId>)> = reads.collect();
         let mut reached: BTreeSet<RelationId> = relations.into_iter().collect();
-        let mut found: Vec<Arc<ViewDef>> = Vec::new();
+        let mut found: Vec<Dependent> = Vec::new();
         // Each round adds the views that read a view of the round before, until no new one is found.
         loop {
-            let next: Vec<Arc<ViewDef>> = reads
+            let next: Vec<Dependent> = reads
                 .iter()
-                .filter(|(view, read)| !reached.contains(&RelationId::View(view.id)) && !read.is_disjoint(&reached))
-                .map(|(view, _)| Arc::clone(view))
+                .filter(|(view, read)| !reached.contains(&view.id()) && !read.is_disjoint(&reached))
+                .map(|(view, _)| view.clone())
                 .collect();
             // Each view is found once, so this ends even if stored views read each other in a circle.
             if next.is_empty() {
                 return Dependents(found);
             }
-            reached.extend(next.iter().map(|view| RelationId::View(view.id)));
+            reached.extend(next.iter().map(Dependent::id));
             found.extend(next);
         }
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = ViewId> + '_ {
-        self.0.iter().map(|view| view.id)
+    pub(super) fn ids(&self) -> impl Iterator<Item = RelationId> + '_ {
+        self.0.iter().map(Dependent::id)
+    }
+
+    /// Lets the next refreshes of the materialized views compute all rows.
+    pub(super) fn forget_refresh_points(&self, transaction: &mut Transaction) -> Result<()> {
+        for dependent in &self.0 {
+            if let Dependent::Materialized(_, view) = dependent {
+                transaction.set_materialized(MaterializedView { refreshed: None, ..(**view).clone() })?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error if any view exists: `what` cannot be done while views read the relation.
@@ -66,10 +141,11 @@ impl Dependents {
     /// Returns an error if a view can no longer be planned over `after`, the state after a change.
     pub(super) fn check(&self, work: &Work<'_>, after: &Arc<Snapshot>) -> Result<()> {
         for view in &self.0 {
-            if let Err(error) = work.plan_view(view, after) {
-                let message = format!("view \"{}\" would no longer work: {}", view.name, error.message());
+            if let Err(error) = view.check(work, after) {
+                let (kind, name) = (view.kind().name(), view.name());
+                let message = format!("{kind} \"{name}\" would no longer work: {}", error.message());
                 return Err(Error::new(ErrorKind::DependentObjects, message)
-                    .hint(format!("drop or replace the view first: DROP VIEW {}", view.name)));
+                    .hint(format!("drop or replace the view first: DROP {} {name}", kind.to_uppercase())));
             }
         }
         Ok(())
@@ -77,9 +153,9 @@ impl Dependents {
 
     /// Formats the views: `view "a" reads` or `views "a", "b" read`.
     fn readers(&self) -> String {
-        let names: Vec<String> = self.0.iter().map(|view| format!("\"{}\"", view.name)).collect();
+        let names: Vec<String> = self.0.iter().map(|view| format!("\"{}\"", view.name())).collect();
         match names.as_slice() {
-            [only] => format!("view {only} reads"),
+            [only] => format!("{} {only} reads", self.0[0].kind().name()),
             several => format!("views {} read", several.join(", ")),
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn relation(work: &mut Work<'_>, name: &ObjectName) -> Result<Outcome
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
     match relation::find(view.catalog(), &name) {
-        Some(NamedRelation::Table(table)) => columns_of_table(&table),
+        Some(NamedRelation::Table(table) | NamedRelation::Materialized(table)) => columns_of_table(&table),
         None if name.schema != crate::information_schema::INFORMATION_SCHEMA => {
             relation::relation(view.catalog(), &name).and_then(|_| Err(Error::internal("the relation was not found")))
         }

@@ -1,4 +1,4 @@
-//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SEQUENCE` and `DROP SCHEMA`.
+//! `DROP TABLE`, `DROP VIEW`, `DROP MATERIALIZED VIEW`, `DROP INDEX`, `DROP SEQUENCE` and `DROP SCHEMA`.
 //!
 //! What remains must stay usable. So a relation that views read, or a schema that is not empty, is only dropped with
 //! `CASCADE`, which drops the dependent things too. All names of one statement are dropped together or not at all.
@@ -26,13 +26,13 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
     let (tag, kind) = match object_type {
         ObjectType::Table => ("DROP TABLE", Some(RelationKind::Table)),
         ObjectType::View => ("DROP VIEW", Some(RelationKind::View)),
+        ObjectType::MaterializedView => ("DROP MATERIALIZED VIEW", Some(RelationKind::Materialized)),
         ObjectType::Schema => ("DROP SCHEMA", None),
         ObjectType::Index => ("DROP INDEX", None),
         ObjectType::Sequence => ("DROP SEQUENCE", Some(RelationKind::Sequence)),
         other => {
-            return Err(
-                unsupported("DROP", &other.to_string()).hint("DROP takes a table, view, index, sequence or schema")
-            );
+            return Err(unsupported("DROP", &other.to_string())
+                .hint("DROP takes a table, view, materialized view, index, sequence or schema"));
         }
     };
     let clauses = [
@@ -82,7 +82,7 @@ fn drop_relations(
     }
     // A table cannot be dropped while a foreign key refers to it, so the keys must go first.
     drop_references(transaction, catalog, &targets, cascade)?;
-    drop_all(transaction, targets.into_iter().chain(dependents.ids().map(RelationId::View)))
+    drop_all(transaction, targets.into_iter().chain(dependents.ids()))
 }
 
 /// Drops the foreign keys that refer to tables among `targets`: with `cascade` all of them, otherwise only those of
@@ -122,7 +122,8 @@ fn is_absent(error: &Error) -> bool {
 fn drop_all(transaction: &mut Transaction, ids: impl Iterator<Item = RelationId>) -> Result<()> {
     for id in ids {
         match id {
-            // A sequence that belongs to a column was already dropped with its table.
+            // A sequence that belongs to a column was already dropped with its table, and a relation may be listed
+            // twice.
             RelationId::Table(id) if transaction.catalog().table_by_id(id).is_none() => {}
             RelationId::Table(id) => transaction.drop_table(id)?,
             RelationId::View(id) => transaction.drop_view(id)?,
@@ -181,7 +182,7 @@ fn drop_schema(
     }
     let dependents = Dependents::of(catalog, held.iter().copied());
     drop_references(transaction, catalog, &held, cascade)?;
-    drop_all(transaction, held.into_iter().chain(dependents.ids().map(RelationId::View)))?;
+    drop_all(transaction, held.into_iter().chain(dependents.ids()))?;
     transaction.drop_schema(schema)
 }
 

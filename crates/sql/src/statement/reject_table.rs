@@ -39,7 +39,9 @@ pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -
     let view = transaction.view()?;
     let table = match relation::find(view.catalog(), &name) {
         Some(NamedRelation::Table(table)) => table,
-        Some(NamedRelation::View(_) | NamedRelation::Sequence(_)) => relation::table(view.catalog(), &name)?,
+        Some(NamedRelation::View(_) | NamedRelation::Materialized(_) | NamedRelation::Sequence(_)) => {
+            relation::table(view.catalog(), &name)?
+        }
         None => {
             let schema = relation::schema(view.catalog(), &name.schema)?.id;
             let columns = COLUMNS.iter().map(|(name, kind)| ColumnSpec::new(*name, kind.clone())).collect();

@@ -13,6 +13,8 @@ use crate::names::{DEFAULT_SCHEMA, QualifiedName};
 pub(super) enum NamedRelation {
     Table(Arc<TableDef>),
     View(Arc<ViewDef>),
+    /// A materialized view. The table has its rows.
+    Materialized(Arc<TableDef>),
     /// The catalog keeps it as a table.
     Sequence(Arc<TableDef>),
 }
@@ -22,6 +24,7 @@ pub(super) enum NamedRelation {
 pub(super) enum RelationKind {
     Table,
     View,
+    Materialized,
     Sequence,
 }
 
@@ -30,6 +33,7 @@ impl RelationKind {
         match self {
             RelationKind::Table => "table",
             RelationKind::View => "view",
+            RelationKind::Materialized => "materialized view",
             RelationKind::Sequence => "sequence",
         }
     }
@@ -40,13 +44,16 @@ impl NamedRelation {
         match self {
             NamedRelation::Table(_) => RelationKind::Table,
             NamedRelation::View(_) => RelationKind::View,
+            NamedRelation::Materialized(_) => RelationKind::Materialized,
             NamedRelation::Sequence(_) => RelationKind::Sequence,
         }
     }
 
     pub(super) fn schema(&self) -> SchemaId {
         match self {
-            NamedRelation::Table(table) | NamedRelation::Sequence(table) => table.schema,
+            NamedRelation::Table(table) | NamedRelation::Materialized(table) | NamedRelation::Sequence(table) => {
+                table.schema
+            }
             NamedRelation::View(view) => view.schema,
         }
     }
@@ -54,7 +61,9 @@ impl NamedRelation {
     /// Returns the name as spelled.
     pub(super) fn name(&self) -> &str {
         match self {
-            NamedRelation::Table(table) | NamedRelation::Sequence(table) => &table.name,
+            NamedRelation::Table(table) | NamedRelation::Materialized(table) | NamedRelation::Sequence(table) => {
+                &table.name
+            }
             NamedRelation::View(view) => &view.name,
         }
     }
@@ -70,7 +79,9 @@ pub(super) enum RelationId {
 impl From<&NamedRelation> for RelationId {
     fn from(relation: &NamedRelation) -> Self {
         match relation {
-            NamedRelation::Table(table) | NamedRelation::Sequence(table) => RelationId::Table(table.id),
+            NamedRelation::Table(table) | NamedRelation::Materialized(table) | NamedRelation::Sequence(table) => {
+                RelationId::Table(table.id)
+            }
             NamedRelation::View(view) => RelationId::View(view.id),
         }
     }
@@ -90,6 +101,7 @@ pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<NamedRelat
     let schema = catalog.schema(&name.schema)?.id;
     match catalog.table(schema, &name.name) {
         Some(table) if table.is_sequence() => Some(NamedRelation::Sequence(Arc::clone(table))),
+        Some(table) if catalog.materialized(table.id).is_some() => Some(NamedRelation::Materialized(Arc::clone(table))),
         Some(table) => Some(NamedRelation::Table(Arc::clone(table))),
         None => catalog.view(schema, &name.name).map(|view| NamedRelation::View(Arc::clone(view))),
     }
@@ -98,7 +110,8 @@ pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<NamedRelat
 /// Returns the table or view with the name `name`.
 pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<NamedRelation> {
     schema(catalog, &name.schema)?;
-    find(catalog, name).ok_or_else(|| unknown(catalog, name, &[RelationKind::Table, RelationKind::View]))
+    let kinds = [RelationKind::Table, RelationKind::View, RelationKind::Materialized];
+    find(catalog, name).ok_or_else(|| unknown(catalog, name, &kinds))
 }
 
 /// Returns the table with the name `name`.
@@ -113,7 +126,15 @@ pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<Table
 
 /// Returns the error for a relation of the wrong kind.
 pub(super) fn wrong_kind(name: &str, found: RelationKind, wanted: RelationKind) -> Error {
-    Error::new(ErrorKind::WrongObject, format!("\"{name}\" is a {}, not a {}", found.name(), wanted.name()))
+    let error =
+        Error::new(ErrorKind::WrongObject, format!("\"{name}\" is a {}, not a {}", found.name(), wanted.name()));
+    match (found, wanted) {
+        (RelationKind::Materialized, RelationKind::Table) => error.hint(format!(
+            "its rows follow from its query: change the tables that the query reads, then REFRESH MATERIALIZED VIEW \
+             {name}"
+        )),
+        _ => error,
+    }
 }
 
 /// Returns the error for an unknown name. Suggests relations of `kinds`.
@@ -153,8 +174,13 @@ fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, St
             let written = if schema.name == DEFAULT_SCHEMA { name.clone() } else { format!("{}.{name}", schema.name) };
             names.push((name.clone(), written));
         };
+        let is_materialized = |table: &&Arc<TableDef>| catalog.materialized(table.id).is_some();
         if kinds.contains(&RelationKind::Table) {
-            catalog.tables(schema.id).filter(|table| !table.is_sequence()).for_each(|table| push(&table.name));
+            let tables = catalog.tables(schema.id).filter(|table| !table.is_sequence() && !is_materialized(table));
+            tables.for_each(|table| push(&table.name));
+        }
+        if kinds.contains(&RelationKind::Materialized) {
+            catalog.tables(schema.id).filter(is_materialized).for_each(|table| push(&table.name));
         }
         if kinds.contains(&RelationKind::Sequence) {
             catalog.tables(schema.id).filter(|table| table.is_sequence()).for_each(|table| push(&table.name));

@@ -18,6 +18,7 @@ use super::time_clause;
 use crate::function_list;
 use crate::names::{DEFAULT_SCHEMA, qualified};
 use crate::outcome::{Outcome, RowStream};
+use crate::parse::rule_text;
 use crate::session::Work;
 
 /// Runs every kind of `SHOW` except that of settings.
@@ -32,11 +33,15 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
                 (*external, "EXTERNAL"),
             ];
             refuse("SHOW TABLES", clauses)?;
-            relations(work, "SHOW TABLES", show_options, &[RelationKind::Table, RelationKind::View])
+            let kinds = [RelationKind::Table, RelationKind::View, RelationKind::Materialized];
+            relations(work, "SHOW TABLES", show_options, &kinds)
         }
         Statement::ShowViews { terse, materialized, show_options } => {
-            refuse("SHOW VIEWS", [(*terse, "TERSE"), (*materialized, "MATERIALIZED")])?;
-            relations(work, "SHOW VIEWS", show_options, &[RelationKind::View])
+            refuse("SHOW VIEWS", [(*terse, "TERSE")])?;
+            match materialized {
+                true => relations(work, "SHOW MATERIALIZED VIEWS", show_options, &[RelationKind::Materialized]),
+                false => relations(work, "SHOW VIEWS", show_options, &[RelationKind::View, RelationKind::Materialized]),
+            }
         }
         Statement::ShowSchemas { terse, history, show_options } => {
             refuse("SHOW SCHEMAS", [(*terse, "TERSE"), (*history, "HISTORY")])?;
@@ -123,7 +128,10 @@ fn relations(
 /// Returns the tables and views of a schema, ordered by name.
 fn names_in<'c>(catalog: &'c Catalog, schema: &SchemaDef, kinds: &[RelationKind]) -> Vec<(&'c str, RelationKind)> {
     let tables = catalog.tables(schema.id).filter(|table| !table.is_sequence());
-    let tables = tables.map(|table| (table.name.as_str(), RelationKind::Table));
+    let tables = tables.map(|table| match catalog.materialized(table.id) {
+        Some(_) => (table.name.as_str(), RelationKind::Materialized),
+        None => (table.name.as_str(), RelationKind::Table),
+    });
     let views = catalog.views(schema.id).map(|view| (view.name.as_str(), RelationKind::View));
     let mut names: Vec<(&str, RelationKind)> = tables.chain(views).filter(|(_, kind)| kinds.contains(kind)).collect();
     names.sort_by_key(|(name, _)| name.to_lowercase());
@@ -180,7 +188,8 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
     let found = relation::relation(view.catalog(), &name)?;
-    if found.kind() != wanted {
+    let is_view = wanted == RelationKind::View && found.kind() == RelationKind::Materialized;
+    if found.kind() != wanted && !is_view {
         return Err(relation::wrong_kind(found.name(), found.kind(), wanted));
     }
     let schema = view.catalog().schema_by_id(found.schema()).expect("a relation lives in a schema");
@@ -191,6 +200,7 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
             let options = sequence.keyed.as_ref().and_then(|keyed| keyed.sequence.as_ref()).map(sequence_options);
             format!("CREATE SEQUENCE {qualifier}{}{}", name_text(&sequence.name), options.unwrap_or_default())
         }
+        NamedRelation::Materialized(table) => create_materialized(view.catalog(), table, &qualifier),
         NamedRelation::View(view) => {
             let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
             let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
@@ -200,6 +210,14 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     let mut rows = TextRows::new(["name", "sql"]);
     rows.push([Some(found.name().to_string()), Some(text)]);
     rows.outcome()
+}
+
+/// Returns a statement that creates an equal materialized view.
+fn create_materialized(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
+    let view = catalog.materialized(table.id).expect("the table is a materialized view");
+    let columns: Vec<String> = table.columns.iter().map(|column| name_text(&column.name)).collect();
+    let (name, columns, rule) = (name_text(&table.name), columns.join(", "), rule_text(view.refresh));
+    format!("CREATE MATERIALIZED VIEW {qualifier}{name} ({columns}) {rule} AS {}", view.sql)
 }
 
 /// Returns a statement that creates an equal table.

@@ -43,9 +43,10 @@ fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: V
         let exists = format!("there is a {} \"{}\" already", found.kind().name(), found.name());
         match found {
             NamedRelation::View(_) if or_replace => {}
-            NamedRelation::Table(_) if or_replace => {
-                return Err(relation::wrong_kind(found.name(), RelationKind::Table, RelationKind::View)
-                    .hint(format!("DROP TABLE {} makes room for the view", written(&name))));
+            NamedRelation::Table(_) | NamedRelation::Materialized(_) if or_replace => {
+                let drop = format!("DROP {} {}", found.kind().name().to_uppercase(), written(&name));
+                return Err(relation::wrong_kind(found.name(), found.kind(), RelationKind::View)
+                    .hint(format!("{drop} makes room for the view")));
             }
             _ if if_not_exists => {
                 work.notice(exists);
@@ -67,7 +68,9 @@ fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: V
     let after = transaction.view()?;
     let view = after.catalog().view_by_id(id).expect("the view was created in this transaction");
     check_planned(work, &after, view)?;
-    dependents.check(work, &after)
+    dependents.check(work, &after)?;
+    // The query of a materialized view may mean something else now.
+    dependents.forget_refresh_points(transaction)
 }
 
 /// Plans the view as its readers will, and checks that the names of its columns differ.
@@ -95,7 +98,7 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
     let CreateView {
         or_alter,
         or_replace,
-        materialized,
+        materialized: _,
         secure,
         name,
         name_before_not_exists: _,
@@ -115,7 +118,6 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
         STATEMENT,
         [
             (*or_alter, "OR ALTER"),
-            (*materialized, "MATERIALIZED"),
             (*secure, "SECURE"),
             (*options != CreateTableOptions::None, "WITH or another list of options"),
             (!cluster_by.is_empty(), "CLUSTER BY"),

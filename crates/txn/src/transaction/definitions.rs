@@ -10,6 +10,7 @@ use rowmill_storage::{ColumnDef, ColumnSpec, TableDef, TimeTableDef};
 
 use super::{Transaction, gone};
 use crate::catalog::{MAIN_SCHEMA, SchemaDef, ViewDef};
+use crate::materialized::MaterializedView;
 
 impl Transaction {
     /// Creates an empty schema.
@@ -214,6 +215,11 @@ impl Transaction {
         self.changes.catalog.view_by_id(id).ok_or_else(|| gone("view"))?;
         self.catalog_mut()?.remove_view(id);
         Ok(())
+    }
+
+    /// Makes a columnar table a materialized view, or changes its definition as one, for example after a refresh.
+    pub fn set_materialized(&mut self, view: MaterializedView) -> Result<()> {
+        self.catalog_mut()?.put_materialized(Arc::new(view))
     }
 
     pub(crate) fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use rowmill_base::{Error, Result};
 
 /// Returns the numbers of rows of a columnar table.
-pub(super) fn numbers(values: &ArrayRef) -> &[u64] {
+pub(in crate::statement) fn numbers(values: &ArrayRef) -> &[u64] {
     values.as_primitive::<UInt64Type>().values()
 }
 

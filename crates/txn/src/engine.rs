@@ -263,7 +263,9 @@ impl Engine {
     ) -> Result<RefreshJob> {
         self.refresher.start_timed(Job::Refresh, REFRESH_SETTLE, work)?;
         // What became due while the database was closed.
-        self.refresher.ring();
+        if self.latest().catalog().materialized_views().next().is_some() {
+            self.refresher.ring();
+        }
         Ok(RefreshJob(Arc::clone(&self.core)))
     }
 

@@ -1,17 +1,18 @@
 //! Ordered joins that return rows.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use rowmill_base::{ErrorKind, Result};
 use rowmill_io::{Call, Fault, FaultyDisk, MemoryDisk};
 use rowmill_plan::{OrderedChoice, OrderedResult};
 use rowmill_storage::spill::TempSpace;
-use std::sync::Arc;
 
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
-
-use super::case::{OrderedCase, RightRow, Run, column, text};
+use super::case::{KeyKind, OrderedCase, RightRow, Run, column, text};
+use crate::hash::tests::let_all_hashes_meet;
 
 /// The id of a left row, and what identifies the right row that it meets: its position if ties have no order, so that
 /// any of them may be met, otherwise its id.
@@ -92,6 +93,22 @@ fn large_joins_return_the_rows_of_a_nested_loop() {
             let temp = TempSpace::in_memory();
             let found = case.joined(&Run::new(&temp, spills)).expect("nothing fails");
             assert_eq!(found, case.expected(), "seed {seed}, {spills}");
+        }
+    }
+}
+
+#[test]
+fn keys_with_equal_hashes_are_told_apart() {
+    for seed in seeds(200) {
+        // The hashes of other threads are not equal, so one worker does all.
+        let mut case = OrderedCase { workers: 1, ..OrderedCase::random(seed, 1) };
+        case.keys.fill(KeyKind::Text);
+        for spills in [false, true] {
+            let temp = TempSpace::in_memory();
+            let_all_hashes_meet(true);
+            let found = case.joined(&Run::new(&temp, spills));
+            let_all_hashes_meet(false);
+            assert_eq!(found.expect("nothing fails"), case.expected(), "seed {seed}, {spills}: {case:#?}");
         }
     }
 }

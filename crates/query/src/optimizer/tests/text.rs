@@ -112,6 +112,8 @@ fn write_plan(plan: &Logical, depth: usize, out: &mut String) {
             format!("Unnest {} ordinality {ordinality:?} outer {outer}", made(lists))
         }
         Logical::SingleRow { by, .. } => format!("SingleRow by [{}]", ids(by)),
+        Logical::OrderedJoin(join) => format!("OrderedJoin inner {}", join.inner),
+        Logical::Fill(fill) => format!("Fill by [{}]", ids(&fill.keys)),
     };
     let _ = writeln!(out, "{:1$}{line}", "", depth * 2);
     match plan {

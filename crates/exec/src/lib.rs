@@ -10,8 +10,9 @@
 //! - `expression`, `function`, `arithmetic`, `case`: values of expressions. `filter`, `project`: batches of them.
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
 //! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
-//! - `join`, `ordered_join`, `single_row`: joins, and the check of scalar subqueries. `union`, `set_all`: set
-//! operations.
+//! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
+//! - `join`, `ordered_join`, `sliced_asof`, `single_row`: joins, and the check of scalar subqueries. `union`,
+//!   `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.

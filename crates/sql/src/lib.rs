@@ -22,7 +22,7 @@
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
 //!   `refresher`: the job that refreshes materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
-//!   `storage_function`, `log_functions`, `memory_functions`, `materialized_list`, `sequence_functions`: tables and
+//!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `materialized_list`, `sequence_functions`: tables and
 //!   functions that the session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
 //! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors

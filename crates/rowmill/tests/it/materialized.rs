@@ -66,7 +66,7 @@ fn text(connection: &mut Connection, sql: &str) -> String {
 }
 
 fn check(connection: &mut Connection, view: &str, query: &str, step: &str) {
-    let (found, wanted) = (lines(connection, &format!("TABLE {view}")), lines(connection, query));
+    let (found, wanted) = (lines(connection, &format!("SELECT * FROM {view}")), lines(connection, query));
     assert_eq!(found, wanted, "{view} after {step}");
 }
 
@@ -216,14 +216,14 @@ fn views_are_refreshed_at_intervals() {
     connection.execute(view).unwrap();
     connection.execute("CREATE MATERIALIZED VIEW clock REFRESH EVERY 100ms AS SELECT now() AS at").unwrap();
     connection.execute("CREATE MATERIALIZED VIEW late REFRESH EVERY 2h AS SELECT count(*) AS n FROM t").unwrap();
-    let first = text(&mut connection, "TABLE clock");
+    let first = text(&mut connection, "SELECT * FROM clock");
     connection.execute("INSERT INTO t VALUES (1), (1), (2)").unwrap();
     wait_for(&mut connection, "SELECT count(*) FROM v", "2");
     connection.execute("INSERT INTO t VALUES (3)").unwrap();
     wait_for(&mut connection, "SELECT count(*) FROM v", "3");
     // A query that reads the clock is computed again although no table has changed.
     wait_for(&mut connection, &format!("SELECT at > '{first}' FROM clock"), "true");
-    assert_eq!(text(&mut connection, "TABLE late"), "0");
+    assert_eq!(text(&mut connection, "SELECT * FROM late"), "0");
     let status = "SELECT status FROM rowmill_materialized_views() WHERE name = 'late'";
     assert_eq!(text(&mut connection, status), "behind");
 }
@@ -238,12 +238,12 @@ fn a_failed_refresh_keeps_the_rows_shows_its_error_and_is_tried_again() {
         .unwrap();
     connection.execute("INSERT INTO t VALUES (0), (1)").unwrap();
     wait_for(&mut connection, STATES, "failed");
-    assert_eq!(text(&mut connection, "TABLE v"), "2 | 5\n5 | 2");
+    assert_eq!(text(&mut connection, "SELECT * FROM v"), "2 | 5\n5 | 2");
     let error = text(&mut connection, "SELECT last_error FROM rowmill_materialized_views()");
     assert!(error.contains("zero"), "{error}");
     connection.execute("DELETE FROM t WHERE a = 0").unwrap();
     wait_for(&mut connection, STATES, "current");
-    assert_eq!(text(&mut connection, "TABLE v"), "1 | 10\n2 | 5\n5 | 2");
+    assert_eq!(text(&mut connection, "SELECT * FROM v"), "1 | 10\n2 | 5\n5 | 2");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_backup_has_the_views_and_refreshes_go_on_in_its_copy() {
     connection.execute(&format!("BACKUP DATABASE TO '{}'", backup.display())).unwrap();
     connection.execute(&format!("RESTORE DATABASE FROM '{}' TO '{}'", backup.display(), copy.display())).unwrap();
     let (_copy, mut connection) = open(&copy);
-    assert_eq!(text(&mut connection, "TABLE v"), "1 | 1\n2 | 1");
+    assert_eq!(text(&mut connection, "SELECT * FROM v"), "1 | 1\n2 | 1");
     connection.execute("INSERT INTO t VALUES (3); DELETE FROM t WHERE a = 1").unwrap();
     connection.execute("REFRESH MATERIALIZED VIEW v").unwrap();
     check(&mut connection, "v", query, "the restore");

@@ -87,10 +87,10 @@ impl LatestRows {
             let times = times_of(&run.values(table, self.request.time)?)?;
             let keys = self.keys.encode(&keys)?;
             let first = run.first_row().0;
-            for row in 0..run.rows() {
+            for (row, time) in times.into_iter().enumerate() {
                 if run.deleted().is_none_or(|deleted| !deleted.contains(row as u32)) {
                     let place = RowPlace { part: place as u32, row: row as u32, is_recent: true };
-                    newest.add(keys.get(row), times[row], first + row as u64, place);
+                    newest.add(keys.get(row), time, first + row as u64, place);
                 }
             }
             newest.account()?;
@@ -177,11 +177,10 @@ impl LatestRows {
         numbers: &RowNumbers,
         codes_open: &[bool],
     ) -> Result<Vec<Option<(i64, u32)>>> {
-        let table = self.source.table();
         let is_deleted = |row: usize| block.deleted().is_some_and(|deleted| deleted.contains(row as u32));
         let mut best: Vec<Option<(i64, u32)>> = vec![None; codes_open.len()];
         let mut missing = codes_open.iter().filter(|is_open| **is_open).count();
-        let is_sorted = table.time.as_ref().is_some_and(|time| time.column == table.columns[self.request.time].id);
+        let is_sorted = self.source.time_column() == Some(self.request.time);
         let (mut end, mut codes) = (block.rows(), Vec::new());
         while end > 0 {
             // The last rows of a sorted block are its newest ones.

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -16,7 +17,8 @@ import urllib.parse
 import urllib.request
 
 VERSIONS = ["9.3.5", "9.3.4"]
-PORT = 9000
+# Seconds that the download of one version may take.
+DOWNLOAD_MAX = 120
 
 
 def _archives():
@@ -25,29 +27,37 @@ def _archives():
         if shutil.which(program) is None:
             return None, f"no {program}"
     repository = pathlib.Path.home() / ".m2" / "repository" / "org" / "questdb"
-    for version in VERSIONS:
-        archive = repository / "questdb" / version / f"questdb-{version}.jar"
-        if not archive.exists():
-            command = ["mvn", "-q", "dependency:get", f"-Dartifact=org.questdb:questdb:{version}"]
-            subprocess.run(command, capture_output=True, check=False)
-        if archive.exists():
-            others = [path for path in repository.rglob("*.jar") if path.parent.parent.name != "questdb"]
-            return [archive, *others], version
-    return None, "Maven Central has none of the versions " + ", ".join(VERSIONS)
+    archives = {version: repository / "questdb" / version / f"questdb-{version}.jar" for version in VERSIONS}
+    version = next((version for version in VERSIONS if archives[version].exists()), None)
+    if version is None:
+        version = next(filter(_download, VERSIONS), None)
+    if version is None:
+        return None, "Maven gives none of the versions " + ", ".join(VERSIONS)
+    others = [path for path in repository.rglob("*.jar") if path.parent.parent.name != "questdb"]
+    return [archives[version], *others], version
+
+
+def _download(version):
+    """Whether Maven has put a version into its repository."""
+    command = ["mvn", "-q", "dependency:get", f"-Dartifact=org.questdb:questdb:{version}"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=DOWNLOAD_MAX).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 class QuestDb:
     """A server with an empty database of its own."""
 
-    def __init__(self, process, folder, version):
-        self.process, self.folder, self.version = process, folder, version
+    def __init__(self, process, folder, version, port):
+        self.process, self.folder, self.version, self.port = process, folder, version, port
 
     def ask(self, sql, timeout=900, limit=None):
         """The answer as a dictionary: `dataset`, or `error`."""
         parameters = {"query": sql}
         if limit is not None:
             parameters["limit"] = limit
-        url = f"http://localhost:{PORT}/exec?" + urllib.parse.urlencode(parameters)
+        url = f"http://127.0.0.1:{self.port}/exec?" + urllib.parse.urlencode(parameters)
         try:
             return json.load(urllib.request.urlopen(url, timeout=timeout))
         except urllib.error.HTTPError as error:
@@ -73,10 +83,17 @@ def start(memory="3g"):
     folder = tempfile.mkdtemp(prefix="questdb-")
     classes = os.pathsep.join(str(path) for path in archives)
     command = ["java", f"-Xmx{memory}", "-cp", classes, "io.questdb.ServerMain", "-d", folder, "-f"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Only HTTP is served, on a port of its own, so that several servers can run on one machine.
+    others_off = {f"QDB_{name}_ENABLED": "false" for name in ("PG", "LINE_TCP", "HTTP_MIN", "TELEMETRY")}
+    settings = {**os.environ, "QDB_HTTP_BIND_TO": f"127.0.0.1:{port}", **others_off}
     with open(os.path.join(folder, "server.log"), "w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    server = QuestDb(process, folder, version)
-    for _ in range(60):
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=settings)
+    server = QuestDb(process, folder, version, port)
+    # A machine with busy cores takes its time.
+    for _ in range(240):
         time.sleep(0.5)
         try:
             if "dataset" in server.ask("SELECT 1", timeout=2):

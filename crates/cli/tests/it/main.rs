@@ -1,6 +1,7 @@
 //! The shell from outside: in a pseudo-terminal, through pipes, and its output formats beside golden files.
 
 mod formats;
+mod peers;
 mod pipes;
 mod prompt;
 mod screen;

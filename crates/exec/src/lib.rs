@@ -11,7 +11,7 @@
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
 //! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
-//! - `join`, `ordered_join`, `sliced_asof`, `single_row`: joins, and the check of scalar subqueries. `union`,
+//! - `join`, `ordered_join`, `sliced_join`, `single_row`: joins, and the check of scalar subqueries. `union`,
 //!   `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
@@ -57,7 +57,7 @@ mod set_all;
 pub mod share;
 mod shared;
 mod single_row;
-mod sliced_asof;
+mod sliced_join;
 pub mod sort;
 mod spill_buckets;
 mod spin;

@@ -9,11 +9,12 @@
 //!   read.
 //! - `expression`, `function`, `arithmetic`, `case`: values of expressions. `filter`, `project`: batches of them.
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
-//! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
+//! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
 //! - `join`, `ordered_join`, `sliced_join`, `single_row`: joins, and the check of scalar subqueries. `union`,
 //!   `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
+//! - `time_slices`: slices of time, in which groupings, fills and joins of the operators above work.
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
 //!   `partition_order`: sorts rows by partition. `cache`: sizes of caches.
@@ -57,6 +58,7 @@ mod set_all;
 pub mod share;
 mod shared;
 mod single_row;
+mod sliced_group;
 mod sliced_join;
 pub mod sort;
 mod spill_buckets;
@@ -65,6 +67,7 @@ mod spin;
 mod test_input;
 #[cfg(test)]
 mod testing;
+mod time_slices;
 mod union;
 mod unnest;
 pub mod values;

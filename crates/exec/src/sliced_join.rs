@@ -18,10 +18,10 @@
 //! Zone maps decide whether it pays: the blocks of a slice are read for the slice, so they must not overlap much, and a
 //! window must be short beside a slice.
 
+mod join_slices;
 mod key_numbers;
 mod key_ranges;
 mod slice_rows;
-mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -33,21 +33,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array, new_null_array};
 use arrow::compute::{filter_record_batch, take};
 use arrow::datatypes::SchemaRef;
-use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Broker, Cancel, Error, Result, StepMemory};
 use rowmill_expr::functions::moved_timestamp;
 use rowmill_plan::Aggregate;
 use rowmill_storage::spill::TempSpace;
 
+pub(crate) use self::join_slices::{JoinSlices, SliceSide, TimeReach};
 use self::key_numbers::{KeyNumbers, NO_NUMBER, SharedNumbers};
 use self::key_ranges::{KeyRanges, SliceCursor};
 use self::slice_rows::SliceRows;
-pub(crate) use self::slices::{SliceSide, TimeReach, TimeSlices};
 use crate::batch::{BatchSource, Batches};
 use crate::ordered_join::columns_of_aggregate;
-use crate::phase::CANCEL_INTERVAL;
 use crate::scan::ScanMetrics;
 use crate::share::{batch_of, share, with_nulls};
+use crate::time_slices::SliceRelay;
 use crate::window::{FrameAggregate, FrameColumns};
 
 /// The left rows of a group of windows. With fewer, the fixed cost of a group shows.
@@ -60,7 +59,7 @@ const OWNER: &str = "join by slices of time";
 pub(crate) struct SlicedRequest {
     pub(crate) left: SliceSide,
     pub(crate) right: SliceSide,
-    pub(crate) slices: TimeSlices,
+    pub(crate) slices: JoinSlices,
     pub(crate) result: SlicedResult,
     /// The type of the result.
     pub(crate) schema: SchemaRef,
@@ -108,28 +107,8 @@ pub(crate) struct SlicedJoin {
     group_rows: usize,
     numbers: SharedNumbers,
     next: AtomicUsize,
-    handed_on: Mutex<HandedOn>,
-    changed: Condvar,
-}
-
-/// The right rows that slices hand on.
-struct HandedOn {
-    /// The first slice for which the rows of the slices before it are not known yet.
-    next: usize,
-    /// The rows for slice `next`. Those of slices before it are not needed, because each slice takes its own before it
-    /// hands on the next.
-    rows: Option<SliceRows>,
-    has_failed: bool,
-}
-
-/// Tells the workers of later slices, which wait for this one, if it fails.
-struct HandOnPromise<'a>(&'a SlicedJoin);
-
-impl Drop for HandOnPromise<'_> {
-    fn drop(&mut self) {
-        self.0.handed_on.lock().has_failed = true;
-        self.0.changed.notify_all();
-    }
+    /// The right rows of the slices before a slice that it needs.
+    relay: SliceRelay<SliceRows>,
 }
 
 /// A slice whose rows were read.
@@ -177,7 +156,6 @@ impl SlicedJoin {
     /// A join whose groups have at least `group_rows` left rows.
     fn with_groups(request: SlicedRequest, group_rows: usize) -> Arc<SlicedJoin> {
         let numbers = SharedNumbers::new(request.broker.reservation(OWNER));
-        let handed_on = HandedOn { next: 0, rows: None, has_failed: false };
         let schema = with_nulls(&request.schema);
         Arc::new(SlicedJoin {
             request,
@@ -185,36 +163,13 @@ impl SlicedJoin {
             group_rows,
             numbers,
             next: AtomicUsize::new(0),
-            handed_on: Mutex::new(handed_on),
-            changed: Condvar::new(),
+            relay: SliceRelay::default(),
         })
     }
 
     /// Counts of the scans of both sides.
     pub(crate) fn scans(&self) -> impl Iterator<Item = &Arc<ScanMetrics>> {
         [self.request.left.metrics(), self.request.right.metrics()].into_iter()
-    }
-
-    /// Waits until the slices before a slice have handed on their rows. Returns `None` if they never will.
-    fn rows_before(&self, slice: usize) -> Result<Option<SliceRows>> {
-        let mut handed_on = self.handed_on.lock();
-        loop {
-            if handed_on.has_failed {
-                return Ok(None);
-            }
-            if handed_on.next == slice {
-                return Ok(Some(handed_on.rows.take().unwrap_or_else(SliceRows::none)));
-            }
-            self.changed.wait_for(&mut handed_on, CANCEL_INTERVAL);
-            self.request.cancel.check()?;
-        }
-    }
-
-    fn hand_on(&self, slice: usize, rows: SliceRows) {
-        let mut handed_on = self.handed_on.lock();
-        debug_assert_eq!(handed_on.next, slice, "slices are handed on in order");
-        (handed_on.next, handed_on.rows) = (slice + 1, Some(rows));
-        self.changed.notify_all();
     }
 
     /// The places of the rows that later slices may need.
@@ -246,22 +201,21 @@ impl SlicedJoin {
     /// Reads one slice. Returns `None` if another worker has failed.
     fn load(&self, slice: usize, numbers: &mut KeyNumbers) -> Result<Option<LoadedSlice>> {
         let SlicedRequest { left, right, slices, cancel, .. } = &self.request;
-        let promise = HandOnPromise(self);
+        let duty = self.relay.begin(slice);
         let mut memory = self.request.broker.scratch(OWNER);
         let right = right.read(slices.right_predicates(slice, right.time_column())?, numbers, &self.numbers, cancel)?;
         memory.grow(right.bytes())?;
-        let Some(before) = self.rows_before(slice)? else { return Ok(None) };
+        let Some(before) = duty.value_before(cancel)? else { return Ok(None) };
         // Parts of columns and whole columns are in memory at the same time.
         memory.grow(right.bytes() + before.bytes())?;
         let right = right.after(&before)?;
-        self.hand_on(slice, right.at(self.needed_later(slice, &right))?);
-        std::mem::forget(promise);
+        duty.hand_on(right.at(self.needed_later(slice, &right))?);
         memory.clear();
         memory.grow(right.bytes())?;
 
         let left = left.read(slices.left_predicates(slice, left.time_column())?, numbers, &self.numbers, cancel)?;
         memory.grow(2 * left.bytes())?;
-        let left = left.after(&SliceRows::none())?;
+        let left = left.after(&SliceRows::default())?;
         self.check_bounds(&left)?;
         // Keys that only other slices have met may be counted too.
         let keys = self.numbers.count();
@@ -406,7 +360,9 @@ impl BatchSource for SlicedJoin {
             let worker = match &mut worker {
                 Some(worker) => worker,
                 None => {
-                    self.scans().for_each(|scan| drop(scan.workers.fetch_add(1, Ordering::Relaxed)));
+                    for scan in self.scans() {
+                        scan.workers.fetch_add(1, Ordering::Relaxed);
+                    }
                     let numbers = KeyNumbers::new(&self.request.right, self.request.broker.reservation(OWNER))?;
                     worker.insert(SliceWorker { numbers, ranges: KeyRanges::default(), slice: None, rest: None })
                 }

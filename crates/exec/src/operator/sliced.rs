@@ -8,13 +8,13 @@ use rowmill_storage::TableSource;
 use rowmill_storage::spill::TempSpace;
 
 use super::builder::Builder;
-use crate::sliced_join::{SliceSide, SlicedJoin, SlicedRequest, SlicedResult, TimeReach, TimeSlices};
+use crate::sliced_join::{JoinSlices, SliceSide, SlicedJoin, SlicedRequest, SlicedResult, TimeReach};
 
 /// The sides and slices of a join that can go by slices of time.
 struct SlicedWay {
     left: SliceSide,
     right: SliceSide,
-    slices: TimeSlices,
+    slices: JoinSlices,
     result: SlicedResult,
 }
 
@@ -89,7 +89,7 @@ impl SlicedWay {
         match SlicedWay::sides(join, tables) {
             Some((left, right, reach, result)) => {
                 let is_bounded = matches!(result, SlicedResult::Aggregates { .. });
-                let slices = TimeSlices::of(&left, &right, reach, is_bounded)?;
+                let slices = JoinSlices::of(&left, &right, reach, is_bounded)?;
                 Ok(slices.map(|slices| SlicedWay { left, right, slices, result }))
             }
             None => Ok(None),

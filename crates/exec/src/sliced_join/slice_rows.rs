@@ -11,10 +11,10 @@ use arrow::error::ArrowError;
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_plan::Predicate;
 use rowmill_storage::chunk::{Chunk, Verdict};
-use rowmill_storage::{Block, OpenRun, TableDef};
+use rowmill_storage::{Block, OpenRun, TableDef, times_of};
 
+use super::join_slices::SliceSide;
 use super::key_numbers::{KeyNumbers, NO_NUMBER, SharedNumbers};
-use super::slices::{SliceSide, ticks};
 use crate::scan::block_state::{BlockState, verdict};
 use crate::scan::filter::Filter;
 use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run};
@@ -23,7 +23,8 @@ use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run};
 const ROWS_PER_VALUE: usize = 4;
 
 /// Rows of one side, in the order of time. Rows with equal times are in the order in which they were added to the
-/// table.
+/// table. By default there are no rows and no columns, and other rows can be added after them.
+#[derive(Default)]
 pub(super) struct SliceRows {
     /// The columns that the join needs.
     pub(super) columns: Vec<ArrayRef>,
@@ -124,7 +125,7 @@ impl RowsRead<'_> {
             match (state.chunk(table, time)?, &positions) {
                 (Some(chunk), None) => chunk.integers(rows.clone(), &mut self.times)?,
                 (Some(chunk), Some(positions)) => chunk.take_integers(positions, &mut self.times)?,
-                (None, _) => self.times.extend(ticks(&values(time)?)?),
+                (None, _) => self.times.extend(times_of(&values(time)?)?),
             }
             match &listed {
                 Some((chunk, numbers)) => {
@@ -172,7 +173,7 @@ impl RowsRead<'_> {
                     Some(positions) => take(&values, positions, None).map_err(failed),
                 }
             };
-            self.times.extend(ticks(&values(self.side.time_column())?)?);
+            self.times.extend(times_of(&values(self.side.time_column())?)?);
             self.add_keys(selected, values)?;
             self.add_columns(values)?;
         }
@@ -203,7 +204,7 @@ impl RowsRead<'_> {
         if parts.times.is_sorted() {
             return Ok(parts);
         }
-        let rows = parts.after(&SliceRows::none())?;
+        let rows = parts.after(&SliceRows::default())?;
         let mut order: Vec<u32> = (0..rows.times.len() as u32).collect();
         // The sort is stable, so rows with equal times stay in the order of their numbers.
         order.sort_by_key(|row| rows.times[*row as usize]);
@@ -251,11 +252,6 @@ fn bytes_of_order(rows: usize) -> u64 {
 }
 
 impl SliceRows {
-    /// No rows, without columns. Other rows can be added after them.
-    pub(super) fn none() -> SliceRows {
-        SliceRows { columns: Vec::new(), keys: Vec::new(), times: Vec::new() }
-    }
-
     /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.times.len()

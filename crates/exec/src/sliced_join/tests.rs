@@ -107,7 +107,7 @@ impl SlicedCase {
 
     fn table(&self, blocks: &[Vec<TimedRow>]) -> Arc<TestTable> {
         let key = match self.text_keys {
-            true => SqlType::Text,
+            true => SqlType::TEXT,
             false => SqlType::Int64,
         };
         let time = SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false };
@@ -146,9 +146,11 @@ impl SlicedCase {
             let value = Arc::new(Int64Array::from(vec![value]));
             Predicate::Compare { column: VALUE, op: CompareOp::GreaterOrEqual, value }
         };
-        let (left, right) =
-            (self.side(&self.left, Vec::new()), self.side(&self.right, self.value_min.map(predicate).into_iter().collect()));
-        let slices = TimeSlices::of(&left, &right, self.reach, is_bounded).expect("zone maps")?;
+        let (left, right) = (
+            self.side(&self.left, Vec::new()),
+            self.side(&self.right, self.value_min.map(predicate).into_iter().collect()),
+        );
+        let slices = JoinSlices::of(&left, &right, self.reach, is_bounded).expect("zone maps")?;
         let (result, kinds) = match self.choice {
             Choice::Last { strict, inner } => {
                 let output = vec![(false, 0), (true, 0), (true, 1)];
@@ -201,7 +203,8 @@ impl SlicedCase {
         let mut right = live(&self.right);
         right.retain(|row| self.value_min.is_none_or(|min| row.value.is_some_and(|value| value >= min)));
         right.sort_by_key(|row| (row.time, row.id));
-        let mut rows: Vec<String> = live(&self.left).iter().filter_map(|left| self.expected_row(left, &right)).collect();
+        let mut rows: Vec<String> =
+            live(&self.left).iter().filter_map(|left| self.expected_row(left, &right)).collect();
         rows.sort();
         rows
     }
@@ -292,7 +295,7 @@ fn windows_longer_than_a_slice_do_not_pay() {
     let pays = |lower: i64| {
         let sides = (case.side(&case.left, Vec::new()), case.side(&case.right, Vec::new()));
         let reach = TimeReach { lower: Some(lower), upper: 0 };
-        TimeSlices::of(&sides.0, &sides.1, reach, true).expect("zone maps").is_some()
+        JoinSlices::of(&sides.0, &sides.1, reach, true).expect("zone maps").is_some()
     };
     assert_eq!([-1, -10, -500, -1000].map(pays), [true, true, false, false]);
 }

@@ -2,21 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
-use rowmill_base::{Error, Result};
-use rowmill_plan::{CompareOp, Predicate, Scan};
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+use rowmill_plan::{Predicate, Scan};
 use rowmill_storage::TableSource;
-use rowmill_storage::chunk::Chunk;
 
 use crate::scan::ScanMetrics;
+use crate::time_slices::{BlockTimes, READ_AGAIN_MAX, TimeSlices, block_times};
 
 /// The blocks of a side after which a slice ends. With fewer, the blocks at the ends of slices would be read more
 /// often.
 const SLICE_BLOCKS: usize = 4;
-/// The most rows that are read for all slices, as a multiple of the rows of the table.
-const READ_AGAIN_MAX: f64 = 2.5;
 
 /// One side of a sliced join: a scan of a columnar table.
 #[derive(Clone, Debug)]
@@ -41,15 +37,14 @@ pub(crate) struct TimeReach {
     pub(crate) upper: i64,
 }
 
-/// The slices, by the right times between them.
+/// The slices of a join, by the right times between them.
 ///
 /// A slice has the right rows of its range of time, and the left rows whose upper bounds are in it. So a left row needs
 /// no right rows of later slices.
 #[derive(Clone, Debug)]
-pub(crate) struct TimeSlices {
-    bounds: Vec<i64>,
+pub(crate) struct JoinSlices {
+    slices: TimeSlices,
     reach: TimeReach,
-    kind: DataType,
 }
 
 impl SliceSide {
@@ -92,42 +87,17 @@ impl SliceSide {
         self.kind(self.time)
     }
 
-    /// The least and greatest time, and the rows, of each block.
     fn block_times(&self) -> Result<Vec<BlockTimes>> {
-        let mut times = Vec::with_capacity(self.source.blocks().len());
-        for block in self.source.blocks() {
-            let head = block.chunk_head(self.source.table(), self.time_column())?;
-            let zone = head.as_ref().and_then(Chunk::zone);
-            let (min, max) = match zone.and_then(|zone| zone.max.map(|max| (zone.min, max))) {
-                Some((min, max)) => (ticks(&min.value)?[0], ticks(&max.value)?[0]),
-                None => (i64::MIN, i64::MAX),
-            };
-            times.push(BlockTimes { min, max, rows: block.rows() });
-        }
-        Ok(times)
+        block_times(&*self.source, self.time_column())
+    }
+
+    /// The rows that are not in blocks, which all slices read.
+    fn rows_in_runs(&self) -> usize {
+        self.source.runs().iter().map(|run| run.rows()).sum()
     }
 }
 
-/// The least and greatest time, and the rows, of a block.
-#[derive(Clone, Copy, Debug)]
-struct BlockTimes {
-    min: i64,
-    max: i64,
-    rows: usize,
-}
-
-/// The rows that all slices read, divided by the rows of the table.
-fn reads(blocks: &[BlockTimes], bounds: &[i64]) -> f64 {
-    let rows: usize = blocks.iter().map(|block| block.rows).sum();
-    let slices = |block: &BlockTimes| {
-        let before = |time: i64| bounds.partition_point(|bound| *bound <= time);
-        before(block.max) - before(block.min) + 1
-    };
-    let read: usize = blocks.iter().map(|block| block.rows * slices(block)).sum();
-    if rows == 0 { 1.0 } else { read as f64 / rows as f64 }
-}
-
-impl TimeSlices {
+impl JoinSlices {
     /// The slices for a join of two tables. Returns `None` if it does not pay to read them by slices. `is_bounded`
     /// tells that slices hand on all rows within the reach, rather than one row of each key.
     pub(crate) fn of(
@@ -135,7 +105,7 @@ impl TimeSlices {
         right: &SliceSide,
         reach: TimeReach,
         is_bounded: bool,
-    ) -> Result<Option<TimeSlices>> {
+    ) -> Result<Option<JoinSlices>> {
         if left.time_kind() != right.time_kind() {
             return Ok(None);
         }
@@ -144,21 +114,14 @@ impl TimeSlices {
         let moved = |time: i64| time.saturating_add(reach.upper);
         let mut left_blocks = left.block_times()?;
         left_blocks.iter_mut().for_each(|block| (block.min, block.max) = (moved(block.min), moved(block.max)));
-        let begins = |blocks: &[BlockTimes], side: usize| -> Vec<(i64, usize)> {
-            blocks.iter().map(|block| (block.min, side)).collect()
-        };
-        let mut all = [begins(&left_blocks, 0), begins(&right_blocks, 1)].concat();
-        all.sort_unstable();
-        let (mut bounds, mut in_slice): (Vec<i64>, [usize; 2]) = (Vec::new(), [0; 2]);
-        for (begin, side) in all {
-            let is_full = in_slice.iter().any(|blocks| *blocks >= SLICE_BLOCKS);
-            if is_full && begin > i64::MIN && bounds.last().is_none_or(|last| *last < begin) {
-                bounds.push(begin);
-                in_slice = [0; 2];
-            }
-            in_slice[side] += 1;
+        let bounds = bounds(&left_blocks, &right_blocks);
+        if bounds.is_empty() {
+            return Ok(None);
         }
-        if bounds.is_empty() || [&left_blocks, &right_blocks].iter().any(|side| reads(side, &bounds) > READ_AGAIN_MAX) {
+        let slices = TimeSlices::new(bounds, left.time_kind());
+        if slices.reads(&left_blocks, left.rows_in_runs()) > READ_AGAIN_MAX
+            || slices.reads(&right_blocks, right.rows_in_runs()) > READ_AGAIN_MAX
+        {
             return Ok(None);
         }
         if is_bounded {
@@ -166,16 +129,16 @@ impl TimeSlices {
             let handed_on = reach.lower.map_or(i128::MAX, |lower| i128::from(reach.upper) - i128::from(lower));
             let min = right_blocks.iter().map(|block| i128::from(block.min)).min().unwrap_or_default();
             let max = right_blocks.iter().map(|block| i128::from(block.max)).max().unwrap_or_default();
-            if handed_on > (max - min) / (bounds.len() as i128 + 1) {
+            if handed_on > (max - min) / slices.count() as i128 {
                 return Ok(None);
             }
         }
-        Ok(Some(TimeSlices { bounds, reach, kind: left.time_kind() }))
+        Ok(Some(JoinSlices { slices, reach }))
     }
 
     /// The number of slices.
     pub(crate) fn count(&self) -> usize {
-        self.bounds.len() + 1
+        self.slices.count()
     }
 
     /// The distances of the right times that a left row may meet.
@@ -185,36 +148,35 @@ impl TimeSlices {
 
     /// The first right time after a slice. `None` for the last slice.
     pub(super) fn end(&self, slice: usize) -> Option<i64> {
-        self.bounds.get(slice).copied()
+        self.slices.range(slice).1
     }
 
     /// The conditions on the time of the left rows of a slice.
     pub(super) fn left_predicates(&self, slice: usize, column: usize) -> Result<Vec<Predicate>> {
-        self.predicates(slice, column, self.reach.upper)
+        self.slices.predicates(slice, column, self.reach.upper.saturating_neg())
     }
 
     /// The conditions on the time of the right rows of a slice.
     pub(super) fn right_predicates(&self, slice: usize, column: usize) -> Result<Vec<Predicate>> {
-        self.predicates(slice, column, 0)
-    }
-
-    fn predicates(&self, slice: usize, column: usize, earlier: i64) -> Result<Vec<Predicate>> {
-        let from = slice.checked_sub(1).map(|before| (CompareOp::GreaterOrEqual, self.bounds[before]));
-        let to = self.bounds.get(slice).map(|bound| (CompareOp::Less, *bound));
-        let predicate = |(op, bound): (CompareOp, i64)| {
-            let bound = Int64Array::from(vec![bound.saturating_sub(earlier)]);
-            Ok(Predicate::Compare { column, op, value: cast(&bound, &self.kind).map_err(failed)? })
-        };
-        from.into_iter().chain(to).map(predicate).collect()
+        self.slices.predicates(slice, column, 0)
     }
 }
 
-/// The ticks of timestamps.
-pub(super) fn ticks(values: &ArrayRef) -> Result<Vec<i64>> {
-    let values = cast(values, &DataType::Int64).map_err(failed)?;
-    Ok(values.as_primitive::<Int64Type>().values().to_vec())
-}
-
-fn failed(error: arrow::error::ArrowError) -> Error {
-    Error::internal(format!("cannot read a slice of time: {error}"))
+/// The times between slices, each the least time of a block.
+fn bounds(left_blocks: &[BlockTimes], right_blocks: &[BlockTimes]) -> Vec<i64> {
+    let begins = |blocks: &[BlockTimes], side: usize| -> Vec<(i64, usize)> {
+        blocks.iter().map(|block| (block.min, side)).collect()
+    };
+    let mut all = [begins(left_blocks, 0), begins(right_blocks, 1)].concat();
+    all.sort_unstable();
+    let (mut bounds, mut in_slice): (Vec<i64>, [usize; 2]) = (Vec::new(), [0; 2]);
+    for (begin, side) in all {
+        let is_full = in_slice.iter().any(|blocks| *blocks >= SLICE_BLOCKS);
+        if is_full && begin > i64::MIN && bounds.last().is_none_or(|last| *last < begin) {
+            bounds.push(begin);
+            in_slice = [0; 2];
+        }
+        in_slice[side] += 1;
+    }
+    bounds
 }

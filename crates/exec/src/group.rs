@@ -125,6 +125,9 @@ pub struct GroupRequest {
     pub temp: TempSpace,
     /// Counts the blocks and rows that are read.
     pub metrics: Arc<ScanMetrics>,
+    /// Whether the grouping counts its workers in `metrics`. A grouping of a slice of time does not, because the
+    /// workers of all slices are the same.
+    pub counts_workers: bool,
 }
 
 /// One grouping, shared by its workers.

@@ -11,9 +11,10 @@
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
 //! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
-//! - `join`, `ordered_join`, `sliced_asof`, `single_row`: joins, and the check of scalar subqueries. `union`,
+//! - `join`, `ordered_join`, `sliced_join`, `single_row`: joins, and the check of scalar subqueries. `union`,
 //!   `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
+//! - `time_slices`: slices of time, in which groupings, fills and joins of the operators above work.
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
 //!   `partition_order`: sorts rows by partition. `cache`: sizes of caches.
@@ -57,8 +58,8 @@ mod set_all;
 pub mod share;
 mod shared;
 mod single_row;
-mod sliced_asof;
 mod sliced_group;
+mod sliced_join;
 pub mod sort;
 mod spill_buckets;
 mod spin;
@@ -66,6 +67,7 @@ mod spin;
 mod test_input;
 #[cfg(test)]
 mod testing;
+mod time_slices;
 mod union;
 mod unnest;
 pub mod values;

@@ -8,6 +8,7 @@ mod builder;
 mod grouping;
 mod measured;
 mod recursion;
+mod sliced;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use self::builder::Builder;
 use self::grouping::{AdaptedGroup, adapted};
 use self::measured::watched;
 pub use self::measured::{Measured, Operator};
+pub use self::sliced::ordered_join_way;
 use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
 use crate::case::CaseFunction;
@@ -44,7 +46,6 @@ use crate::series::{Series, SeriesRequest};
 use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
-use crate::sliced_asof::{SliceSide, SlicedAsof, SlicedRequest, TimeSlices};
 use crate::sliced_group::{GroupSlices, SlicedGroup};
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
@@ -211,7 +212,7 @@ impl Builder {
                 join
             }
             Node::OrderedJoin(join) => {
-                if let Some(sliced) = self.sliced_asof(join, &broker)? {
+                if let Some(sliced) = self.sliced_join(join, (&broker, &temp))? {
                     operator.inputs.extend(sliced.scans().map(Operator::of_scan));
                     sliced
                 } else {
@@ -344,60 +345,6 @@ impl Builder {
         let join = ordered_join(left, right, self.ordered_join_request(join, (broker, temp)))?;
         operator.join = Some(Arc::clone(join.metrics()));
         Ok(join)
-    }
-
-    /// An ASOF join of two tables in the order of time, which needs no index of the right side.
-    fn sliced_asof(&self, join: &plan::OrderedJoin, broker: &Broker) -> Result<Option<Arc<SlicedAsof>>> {
-        let plan::OrderedJoin { left, right, on, position, tie, lower, upper, choice, result, output, .. } = join;
-        let (Node::Scan(left), Node::Scan(right)) = (&**left, &**right) else { return Ok(None) };
-        let (Some(upper), None, OrderedResult::Rows { inner }) = (upper, lower, result) else { return Ok(None) };
-        let (of_left, of_right) = (left.columns.len(), right.columns.len());
-        let left_width = left.schema.fields().len();
-        let placed = |column: &usize| match column.checked_sub(left_width) {
-            None => (*column < of_left).then_some((false, *column)),
-            Some(column) => (column < of_right).then_some((true, column)),
-        };
-        let Some(output) = output.iter().map(placed).collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let kept = |is_right: bool| -> Vec<usize> {
-            let mut kept: Vec<usize> = output.iter().filter(|(side, _)| *side == is_right).map(|(_, at)| *at).collect();
-            kept.sort_unstable();
-            kept.dedup();
-            kept
-        };
-        let (left_kept, right_kept) = (kept(false), kept(true));
-        let place = |(is_right, column): &(bool, usize)| {
-            let kept = if *is_right { &right_kept } else { &left_kept };
-            (*is_right, kept.iter().position(|other| other == column).expect("a column of the result is kept"))
-        };
-        let output = output.iter().map(place).collect();
-        let side = |scan: &Scan, keys: Vec<usize>, time: usize, kept: Vec<usize>, orders_ties: bool| {
-            let source = Arc::clone(&self.tables[scan.table]);
-            SliceSide::new(source, scan, keys, time, kept, (self.batch_rows, orders_ties))
-        };
-        let keys = on.iter().copied().unzip();
-        let (of_keys, of_other): (Vec<usize>, Vec<usize>) = keys;
-        let sides = (
-            side(left, of_keys, upper.column, left_kept.clone(), false),
-            side(right, of_other, *position, right_kept.clone(), tie.is_some()),
-        );
-        // Ties are ordered by the numbers of rows, and by nothing else.
-        let is_plain = *choice == plan::OrderedChoice::Last
-            && !join.nulls_equal
-            && tie.is_none_or(|tie| tie == of_right && right.row_number);
-        let (Some(left), Some(right), true) = (sides.0, sides.1, is_plain) else { return Ok(None) };
-        let Some(slices) = TimeSlices::of(&left, &right)? else { return Ok(None) };
-        Ok(Some(SlicedAsof::new(SlicedRequest {
-            left,
-            right,
-            slices,
-            strict: !upper.inclusive,
-            inner: *inner,
-            output,
-            schema: Arc::clone(&join.schema),
-            batch_rows: self.batch_rows,
-            cancel: self.cancel.clone(),
-            broker: broker.clone(),
-        })))
     }
 
     fn ordered_join_request(
@@ -594,6 +541,7 @@ impl Builder {
             broker,
             temp,
             metrics: Arc::default(),
+            counts_workers: true,
         }
     }
 

@@ -29,15 +29,13 @@ use crate::fill::BucketSlices;
 use crate::forced::forced;
 use crate::group::{GroupRequest, group_table};
 use crate::share::{share, with_nulls};
-use crate::sliced_asof::{TimeSlices, block_times, time_array};
+use crate::time_slices::{BlockTimes, READ_AGAIN_MAX, TimeSlices, block_times, time_array};
 
 /// The fewest groups for which slices pay. Up to about as many, all groups fit the caches: 0.5, 1, 2 and 4 million
 /// groups take 0.9, 0.7, 0.6 and 0.5 of the time of a grouping of all rows.
 const SLICED_GROUPS_MIN: f64 = (1 << 19) as f64;
 /// The rows of a slice. With fewer, the costs of a slice would show.
 const SLICE_ROWS: usize = 1 << 18;
-/// The most rows that are read for all slices, as a multiple of the rows of the table.
-const READ_AGAIN_MAX: f64 = 2.5;
 
 /// A grouping of a columnar table that is cut into slices of time.
 pub(crate) struct GroupSlices {
@@ -48,8 +46,7 @@ pub(crate) struct GroupSlices {
     column: usize,
     /// The key that rises with the time.
     key: usize,
-    /// The least and greatest time of each block.
-    block_times: Vec<(i64, i64, usize)>,
+    block_times: Vec<BlockTimes>,
 }
 
 /// The rows of a table in one slice, and others in the blocks that it shares with its neighbours.
@@ -102,9 +99,10 @@ impl GroupSlices {
             let block_times = block_times(&**source, column)?;
             let Some(bounds) = bounds(&block_times, |times| key_values(request, key, times, &kind))? else { continue };
             let rows_in_runs: usize = source.runs().iter().map(|run| run.rows()).sum();
-            if rows_read(&block_times, rows_in_runs, &bounds) <= READ_AGAIN_MAX {
-                let (source, request) = (Arc::clone(source), GroupRequest { threads: 1, ..request.clone() });
-                let slices = TimeSlices::new(bounds, kind);
+            let slices = TimeSlices::new(bounds, kind);
+            if slices.reads(&block_times, rows_in_runs) <= READ_AGAIN_MAX {
+                let request = GroupRequest { threads: 1, counts_workers: false, ..request.clone() };
+                let source = Arc::clone(source);
                 return Ok(Some(GroupSlices { source, request, slices, column, key, block_times }));
             }
         }
@@ -120,7 +118,7 @@ impl GroupSlices {
     pub(crate) fn groups(&self, slice: usize) -> Result<Batches> {
         let (from, to) = self.slices.range(slice);
         let is_in =
-            |(min, max, _): &&(i64, i64, usize)| from.is_none_or(|from| *max >= from) && to.is_none_or(|to| *min < to);
+            |times: &BlockTimes| from.is_none_or(|from| times.max >= from) && to.is_none_or(|to| times.min < to);
         let blocks = self.source.blocks().iter().zip(&self.block_times);
         let source: Arc<dyn TableSource> = Arc::new(SliceSource {
             table: Arc::clone(self.source.table()),
@@ -128,22 +126,22 @@ impl GroupSlices {
             runs: self.source.runs().to_vec(),
         });
         let mut request = self.request.clone();
-        request.group.predicates.extend(self.slices.predicates(slice, self.column)?);
+        request.group.predicates.extend(self.slices.predicates(slice, self.column, 0)?);
         Ok(group_table(&source, request)?.worker())
     }
 }
 
 /// Times at which slices should begin: a value of the key begins there. `key_of` gives the values of the key for times.
 /// Returns `None` if the slices would be too few.
-fn bounds(block_times: &[(i64, i64, usize)], key_of: impl Fn(&[i64]) -> Result<ArrayRef>) -> Result<Option<Vec<i64>>> {
+fn bounds(block_times: &[BlockTimes], key_of: impl Fn(&[i64]) -> Result<ArrayRef>) -> Result<Option<Vec<i64>>> {
     // A block without a zone has the least of all times, and the differences below would overflow.
-    let first = block_times.iter().map(|(min, _, _)| *min).min().filter(|first| *first > i64::MIN / 2);
+    let first = block_times.iter().map(|block| block.min).min().filter(|first| *first > i64::MIN / 2);
     let Some(first) = first else { return Ok(None) };
     let mut blocks = block_times.to_vec();
-    blocks.sort_unstable();
+    blocks.sort_unstable_by_key(|block| block.min);
     let rows_min = if forced().slices { 1 } else { SLICE_ROWS };
     let (mut wanted, mut rows_before) = (Vec::new(), 0);
-    for (min, _, rows) in blocks {
+    for BlockTimes { min, rows, .. } in blocks {
         if rows_before >= rows_min && min > first && wanted.last() != Some(&min) {
             wanted.push(min);
             rows_before = 0;
@@ -174,16 +172,6 @@ fn bounds(block_times: &[(i64, i64, usize)], key_of: impl Fn(&[i64]) -> Result<A
     Ok((!high.is_empty()).then_some(high))
 }
 
-/// The rows that all slices read, divided by the rows of the table.
-fn rows_read(block_times: &[(i64, i64, usize)], rows_in_runs: usize, bounds: &[i64]) -> f64 {
-    let slices = |min: i64, max: i64| {
-        bounds.partition_point(|bound| *bound <= max) - bounds.partition_point(|bound| *bound <= min) + 1
-    };
-    let rows: usize = block_times.iter().map(|(_, _, rows)| rows).sum::<usize>() + rows_in_runs;
-    let in_blocks: usize = block_times.iter().map(|(min, max, rows)| rows * slices(*min, *max)).sum();
-    (in_blocks + rows_in_runs * (bounds.len() + 1)) as f64 / rows.max(1) as f64
-}
-
 /// The values of a key for times.
 fn key_values(request: &GroupRequest, key: usize, times: &[i64], kind: &DataType) -> Result<ArrayRef> {
     let times = time_array(times, kind)?;
@@ -205,6 +193,10 @@ impl BucketSlices for GroupSlices {
 
     fn rows(&self, slice: usize) -> Result<Batches> {
         self.groups(slice)
+    }
+
+    fn count_worker(&self) {
+        self.request.metrics.workers.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -245,6 +237,7 @@ impl BatchSource for SlicedGroup {
 
     fn worker(self: Arc<Self>) -> Batches {
         let mut groups: Option<Batches> = None;
+        let mut has_slice = false;
         share(move || {
             loop {
                 if let Some(batch) = groups.as_mut().and_then(Iterator::next) {
@@ -254,6 +247,9 @@ impl BatchSource for SlicedGroup {
                 let slice = self.next.fetch_add(1, Ordering::Relaxed);
                 if slice >= self.slices.count() {
                     return Ok(None);
+                }
+                if !std::mem::replace(&mut has_slice, true) {
+                    self.slices.count_worker();
                 }
                 groups = Some(self.slices.groups(slice)?);
             }

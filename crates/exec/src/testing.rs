@@ -90,6 +90,13 @@ impl TestTable {
         Arc::new(table)
     }
 
+    /// The same table, whose column at a position has no NULLs by its definition.
+    pub(crate) fn without_nulls(self: Arc<TestTable>, column: usize) -> Arc<TestTable> {
+        let mut def = TableDef::clone(&self.def);
+        def.columns[column].nullable = false;
+        Arc::new(TestTable { def: Arc::new(def), blocks: self.blocks.clone(), values: self.values.clone() })
+    }
+
     /// The values of a block's column. `None` if the block is older than the column.
     pub(crate) fn values(&self, block: usize, column: usize) -> Option<&ArrayRef> {
         self.values[block].get(column)

@@ -27,6 +27,7 @@ use std::sync::LazyLock;
 use rowmill_plan::FunctionSpec;
 
 pub(crate) use self::call_failure::call_can_fail;
+pub use self::interval::{fixed_distance, moved_timestamp};
 pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
 pub use self::result_limit::{result_bytes_max, with_result_limit};
 pub use self::time::{MONTHS_ORIGIN_DAY, ORIGIN_DAY, time_zone};

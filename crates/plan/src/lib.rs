@@ -40,7 +40,7 @@ pub use logical::{ColumnId, ColumnNames, Logical, LogicalQuery};
 pub use node::{
     Expand, Foreign, Join, JoinKind, KeySet, Latest, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
-pub use ordered_join::{OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
+pub use ordered_join::{BoundOrigin, OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};

@@ -56,6 +56,19 @@ pub struct OrderBound {
     pub column: usize,
     /// Whether a position that equals the bound is within it.
     pub inclusive: bool,
+    /// Where the bound is a timestamp at the same distance from another one in each row: that one. An engine may use
+    /// it in place of the column.
+    pub origin: Option<BoundOrigin>,
+}
+
+/// The timestamp from which a bound has the same distance in each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BoundOrigin {
+    /// The left column of the timestamp, of the type of the bound.
+    pub column: usize,
+    /// The distance in units of the type: the bound is the timestamp plus this. A result outside of the type is an
+    /// error.
+    pub ticks: i64,
 }
 
 /// The rows that a left row meets, of the right rows with its key between its bounds.
@@ -143,8 +156,14 @@ impl OrderedJoin {
         }
     }
 
-    /// The operator as EXPLAIN shows it. `left` and `right` give the names of the inputs' columns.
-    pub(crate) fn text(&self, left: &dyn Fn(usize) -> String, right: &dyn Fn(usize) -> String) -> String {
+    /// The operator as EXPLAIN shows it. `left` and `right` give the names of the inputs' columns, `way` says how the
+    /// engine joins.
+    pub(crate) fn text(
+        &self,
+        left: &dyn Fn(usize) -> String,
+        right: &dyn Fn(usize) -> String,
+        way: Option<String>,
+    ) -> String {
         let mut parts = match &self.result {
             OrderedResult::Rows { inner: true } => vec!["inner".to_owned()],
             OrderedResult::Rows { inner: false } => vec!["outer (first)".to_owned()],
@@ -170,6 +189,7 @@ impl OrderedJoin {
             OrderedChoice::All => format!("all {order}"),
             OrderedChoice::AllWithPrevailing => format!("all and the prevailing one {order}"),
         });
+        parts.extend(way);
         format!("Ordered join: {}", parts.join(", "))
     }
 }

@@ -6,8 +6,8 @@ use std::cell::OnceCell;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Aggregate, AggregateOrder, Expand, Expr, Fill, Group, Join, JoinKind, KeySet, Latest, Node, Predicate, Scan,
-    Series, SortKey, Unnest, Window,
+    Aggregate, AggregateOrder, Expand, Expr, Fill, Group, Join, JoinKind, KeySet, Latest, Node, OrderedJoin, Predicate,
+    Scan, Series, SortKey, Unnest, Window,
 };
 
 /// Resolves the numbers of a plan to names.
@@ -24,6 +24,11 @@ pub trait Names {
     /// Describes in words how the rows of a keyed table are found. With `first`, for a scan that needs only the first
     /// rows of an order.
     fn access(&self, _scan: &Scan, _first: Option<(&[SortKey], usize)>) -> Option<String> {
+        None
+    }
+
+    /// Describes in words how the engine carries out a join along an order, if it is not the usual way.
+    fn ordered_join_way(&self, _join: &OrderedJoin) -> Option<String> {
         None
     }
 
@@ -73,7 +78,9 @@ impl Node {
             Node::Join(join) => join_line(join, names),
             Node::OrderedJoin(join) => {
                 let (left, right) = (InputNames::new(&join.left, names), InputNames::new(&join.right, names));
-                join.text(&|column| left.column(column).to_owned(), &|column| right.column(column).to_owned())
+                let (of_left, of_right) =
+                    (|column| left.column(column).to_owned(), |column| right.column(column).to_owned());
+                join.text(&of_left, &of_right, names.ordered_join_way(join))
             }
             Node::Window(window) => window_line(window, names),
             Node::Sort { input, keys, skip, rows } => {

@@ -133,6 +133,10 @@ impl Names for PhysicalQuery {
     fn access(&self, scan: &plan::Scan, first: Option<(&[plan::SortKey], usize)>) -> Option<String> {
         rowmill_exec::operator::access_text(&*self.tables[scan.table], scan, first)
     }
+
+    fn ordered_join_way(&self, join: &plan::OrderedJoin) -> Option<String> {
+        rowmill_exec::operator::ordered_join_way(join, &self.tables)
+    }
 }
 
 impl PhysicalQuery {

@@ -42,6 +42,7 @@ fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize)
         broker: Broker::new(8 << 30),
         temp: TempSpace::in_memory(),
         metrics: Arc::default(),
+        counts_workers: true,
     };
     GroupBy::new(source, request).unwrap()
 }

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::SchemaRef;
-use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Fill as FillPlan;
 use rowmill_storage::times_of;
@@ -25,10 +24,10 @@ use rowmill_storage::times_of;
 use super::gaps::{Gaps, Section};
 use super::{FillShape, FillWorker, with_schema};
 use crate::batch::{BatchSource, Batches};
-use crate::phase::CANCEL_INTERVAL;
 use crate::row_set::RowSet;
 use crate::share::share;
 use crate::sort::copied;
+use crate::time_slices::SliceRelay;
 
 /// The name of the operator in errors.
 const OWNER: &str = "FILL";
@@ -41,6 +40,8 @@ pub(crate) trait BucketSlices: fmt::Debug + Send + Sync {
     fn count(&self) -> usize;
     /// The rows of a slice.
     fn rows(&self, slice: usize) -> Result<Batches>;
+    /// Counts a worker that reads slices.
+    fn count_worker(&self);
 }
 
 /// A FILL over slices of time.
@@ -51,16 +52,8 @@ pub(crate) struct SlicedFill {
     cancel: Cancel,
     broker: Broker,
     next: AtomicUsize,
-    carried: Mutex<HandedOn>,
-    changed: Condvar,
-}
-
-/// The last rows before the first slice that has not taken them yet.
-#[derive(Default)]
-struct HandedOn {
-    next: usize,
-    rows: Option<CarriedRows>,
-    has_failed: bool,
+    /// The last rows before a slice.
+    carried: SliceRelay<Option<CarriedRows>>,
 }
 
 /// The last row of each key.
@@ -75,16 +68,6 @@ struct SortedSlice {
     rows: RecordBatch,
     section: Section,
     memory: Reservation,
-}
-
-/// Tells the workers of later slices, which wait for this one, if it fails.
-struct HandOnPromise<'a>(&'a SlicedFill);
-
-impl Drop for HandOnPromise<'_> {
-    fn drop(&mut self) {
-        self.0.carried.lock().has_failed = true;
-        self.0.changed.notify_all();
-    }
 }
 
 impl fmt::Debug for SlicedFill {
@@ -108,14 +91,13 @@ impl SlicedFill {
             cancel,
             broker,
             next: AtomicUsize::new(0),
-            carried: Mutex::default(),
-            changed: Condvar::new(),
+            carried: SliceRelay::default(),
         }))
     }
 
     /// Reads a slice, hands the last rows on, and puts the slice in order. Returns `None` if another worker has failed.
     fn slice(&self, slice: usize) -> Result<Option<SortedSlice>> {
-        let promise = HandOnPromise(self);
+        let duty = self.carried.begin(slice);
         let is_last = slice + 1 == self.slices.count();
         let schema = &self.shape.schema;
         let mut memory = self.broker.reservation(OWNER);
@@ -140,7 +122,7 @@ impl SlicedFill {
         drop(keys);
         order.sort_unstable();
 
-        let Some(before) = self.carried(slice)? else { return Ok(None) };
+        let Some(before) = duty.value_before(&self.cancel)? else { return Ok(None) };
         let carried = before.as_ref().map_or(0, |before| before.rows.num_rows());
         let all = match &before {
             Some(before) => concat_batches(schema, [&before.rows, &rows]).map_err(failed)?,
@@ -159,8 +141,7 @@ impl SlicedFill {
         }
         let last_rows = order.chunk_by(|one, next| one.0 == next.0).filter_map(|rows| rows.last());
         let last_rows = last_rows.map(|(_, _, row)| carried as u32 + row);
-        self.hand_on(slice, &all, others.iter().copied().chain(last_rows).collect())?;
-        std::mem::forget(promise);
+        duty.hand_on(Some(self.carried_rows(&all, others.iter().copied().chain(last_rows).collect())?));
 
         let mut places = Vec::with_capacity(order.len() + carried);
         let mut section = Section { is_last, ..Section::default() };
@@ -182,23 +163,8 @@ impl SlicedFill {
         Ok(Some(SortedSlice { rows, section, memory }))
     }
 
-    /// Waits for the last rows before a slice. Returns `None` if they will never be known.
-    fn carried(&self, slice: usize) -> Result<Option<Option<CarriedRows>>> {
-        let mut carried = self.carried.lock();
-        loop {
-            if carried.has_failed {
-                return Ok(None);
-            }
-            if carried.next == slice {
-                return Ok(Some(carried.rows.take()));
-            }
-            self.changed.wait_for(&mut carried, CANCEL_INTERVAL);
-            self.cancel.check()?;
-        }
-    }
-
-    /// Hands the last rows to the next slice: these rows of `all`.
-    fn hand_on(&self, slice: usize, all: &RecordBatch, last: Vec<u32>) -> Result<()> {
+    /// The rows for the next slice: these rows of `all`.
+    fn carried_rows(&self, all: &RecordBatch, last: Vec<u32>) -> Result<CarriedRows> {
         let rows = taken(all, &UInt32Array::from(last))?;
         // The texts of the slice must not stay in memory for the sake of a few rows.
         let columns = rows.columns().iter().map(copied).collect::<Result<_>>()?;
@@ -212,11 +178,7 @@ impl SlicedFill {
         });
         keys.account(rows.get_array_memory_size())?;
         debug_assert_eq!(keys.len(), rows.num_rows(), "each key has one last row");
-        let mut carried = self.carried.lock();
-        debug_assert_eq!(carried.next, slice, "slices are handed on in order");
-        (carried.next, carried.rows) = (slice + 1, Some(CarriedRows { rows, keys }));
-        self.changed.notify_all();
-        Ok(())
+        Ok(CarriedRows { rows, keys })
     }
 }
 
@@ -232,6 +194,7 @@ impl BatchSource for SlicedFill {
     fn worker(self: Arc<Self>) -> Batches {
         let mut worker = FillWorker::new(&self.shape);
         let mut _held = None;
+        let mut has_slice = false;
         share(move || {
             loop {
                 self.cancel.check()?;
@@ -241,6 +204,9 @@ impl BatchSource for SlicedFill {
                 let slice = self.next.fetch_add(1, Ordering::SeqCst);
                 if slice >= self.slices.count() {
                     return Ok(None);
+                }
+                if !std::mem::replace(&mut has_slice, true) {
+                    self.slices.count_worker();
                 }
                 _held = None;
                 let Some(SortedSlice { rows, section, memory }) = self.slice(slice)? else { return Ok(None) };

@@ -149,6 +149,8 @@ impl BucketSlices for TestSlices {
     fn rows(&self, slice: usize) -> Result<Batches> {
         Ok(input(&self.slices[slice], 3).worker())
     }
+
+    fn count_worker(&self) {}
 }
 
 #[test]

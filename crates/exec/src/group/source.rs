@@ -108,7 +108,7 @@ impl GroupBy {
                 return Ok(());
             }
             let Some((part, frame)) = self.parts.next(&mut own) else { return Ok(()) };
-            if !std::mem::replace(&mut has_read, true) {
+            if self.request.counts_workers && !std::mem::replace(&mut has_read, true) {
                 add(&self.request.metrics.workers, 1);
             }
             match part.origin {
@@ -210,7 +210,8 @@ impl GroupBy {
         loop {
             self.request.cancel.check()?;
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
-            if part < source.blocks().len() + source.runs().len() && !std::mem::replace(&mut has_read, true) {
+            let is_counted = self.request.counts_workers && part < source.blocks().len() + source.runs().len();
+            if is_counted && !std::mem::replace(&mut has_read, true) {
                 add(&self.request.metrics.workers, 1);
             }
             // Runs come first: a run takes longer than a list, and all workers must wait for the one with the last

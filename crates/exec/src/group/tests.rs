@@ -583,6 +583,7 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
         broker,
         temp: TempSpace::in_memory(),
         metrics: Arc::default(),
+        counts_workers: true,
     }
 }
 

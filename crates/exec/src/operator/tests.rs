@@ -160,7 +160,7 @@ fn an_ordered_join_gives_rows_or_aggregates() {
             position: 1,
             tie: None,
             lower: None,
-            upper: Some(OrderBound { column: 1, inclusive: true }),
+            upper: Some(OrderBound { column: 1, inclusive: true, origin: None }),
             choice,
             result,
             output,

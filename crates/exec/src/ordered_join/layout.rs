@@ -28,7 +28,7 @@ impl OrderedRequest {
 
     /// The right columns that aggregates read, each once.
     pub(crate) fn argument_columns(&self) -> Vec<usize> {
-        let mut columns: Vec<usize> = self.aggregates.iter().flatten().flat_map(columns_of).collect();
+        let mut columns: Vec<usize> = self.aggregates.iter().flatten().flat_map(columns_of_aggregate).collect();
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -85,7 +85,7 @@ impl OrderedRequest {
 }
 
 /// The right columns that an aggregate reads.
-pub(super) fn columns_of(aggregate: &Aggregate) -> Vec<usize> {
+pub(crate) fn columns_of_aggregate(aggregate: &Aggregate) -> Vec<usize> {
     let column = |expr: &mut Expr| match expr {
         Expr::Column(column) => Some(*column),
         Expr::Function(_) => None,

@@ -161,7 +161,7 @@ impl OrderedRows {
             let Some(aggregate) = all.get(number) else { return Ok(PreparedAggregates { aggregates, memory }) };
             self.columns.check()?;
             for (place, (column, _)) in self.parts.iter().enumerate() {
-                if super::layout::columns_of(aggregate).contains(column) {
+                if super::layout::columns_of_aggregate(aggregate).contains(column) {
                     self.columns.set(*column, self.column(place, &mut memory)?);
                 }
             }

@@ -90,21 +90,6 @@ pub struct ScanMetrics {
     pub reads: Arc<ReadMeter>,
 }
 
-impl ScanMetrics {
-    /// Adds the counts of another scan, except of its workers and its memory.
-    pub(crate) fn add(&self, other: &ScanMetrics) {
-        let counts = [
-            (&self.blocks_read, &other.blocks_read),
-            (&self.blocks_skipped, &other.blocks_skipped),
-            (&self.rows_read, &other.rows_read),
-            (&self.rows_selected, &other.rows_selected),
-        ];
-        for (sum, count) in counts {
-            sum.fetch_add(count.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-}
-
 /// A scan of a table, columnar or keyed, that is ready to be read.
 #[derive(Clone, Debug)]
 pub struct Scan {

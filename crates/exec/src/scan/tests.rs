@@ -196,6 +196,7 @@ fn count(table: &Arc<TestTable>, predicates: Vec<Predicate>) -> i64 {
         broker: Broker::new(1 << 40),
         temp: TempSpace::in_memory(),
         metrics: Arc::default(),
+        counts_workers: true,
     };
     let group_by = GroupBy::new(Arc::clone(table) as Arc<dyn TableSource>, request).expect("a grouping");
     group_by.worker().map(|batch| batch.expect("a batch").column(0).as_primitive::<Int64Type>().value(0)).sum()

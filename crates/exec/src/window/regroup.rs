@@ -166,6 +166,7 @@ impl<'a> Regrouping<'a> {
             broker: self.evaluation.broker.clone(),
             temp: self.evaluation.temp.clone(),
             metrics: Arc::default(),
+            counts_workers: true,
         };
         let groups = group_batches(|_| Ok(input as Arc<dyn BatchSource>), request, |column| column >= COLUMNS_BEFORE)?;
         for batch in groups.worker() {

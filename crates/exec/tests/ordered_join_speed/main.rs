@@ -109,7 +109,7 @@ const VALUE: usize = 4;
 const COLUMNS: usize = 5;
 
 fn request(keys: Keys, choice: OrderedChoice) -> OrderedJoinRequest {
-    let bound = |column| Some(OrderBound { column, inclusive: true });
+    let bound = |column| Some(OrderBound { column, inclusive: true, origin: None });
     let (lower, upper) = match choice {
         OrderedChoice::All | OrderedChoice::AllWithPrevailing => (bound(BEFORE), bound(AFTER)),
         _ => (None, bound(TIME)),

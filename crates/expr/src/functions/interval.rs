@@ -10,6 +10,8 @@ mod timestamps;
 
 use rowmill_plan::FunctionSpec;
 
+pub use self::timestamps::{fixed_distance, moved_timestamp};
+
 /// The functions of the family.
 pub(super) static INTERVAL: &[FunctionSpec] = &[
     timestamps::TIMESTAMP_PLUS_INTERVAL,

@@ -12,7 +12,7 @@ use sqlparser::ast::{
     TableWithJoins,
 };
 
-use super::ordered_join::ordered_join_call;
+use super::ordered_join::{SharedHorizon, ordered_join_call};
 use super::place::{suggest, unsupported};
 use super::query::{conjuncts, map};
 use super::scope::{FromNames, NamedColumn, ScopeRelation};
@@ -72,8 +72,10 @@ impl Binder<'_> {
 
     pub(super) fn table_with_joins(&mut self, item: &TableWithJoins) -> Result<FromPart> {
         let mut left = self.table_factor(&item.relation)?;
-        for join in &item.joins {
-            left = self.deeper(1, |binder| binder.join(left, join))?;
+        let mut horizon = None;
+        for (number, join) in item.joins.iter().enumerate() {
+            let later = &item.joins[number + 1..];
+            left = self.deeper(1, |binder| binder.join(left, join, (&mut horizon, later)))?;
             // Each join is one level of the plan.
             self.depth += 1;
         }
@@ -81,14 +83,20 @@ impl Binder<'_> {
         Ok(left)
     }
 
-    fn join(&mut self, left: FromPart, join: &Join) -> Result<FromPart> {
+    /// Binds a join. `later` has the joins after it, and `horizon` the horizon that several joins share.
+    fn join(
+        &mut self,
+        left: FromPart,
+        join: &Join,
+        (horizon, later): (&mut Option<SharedHorizon>, &[Join]),
+    ) -> Result<FromPart> {
         if join.global {
             return Err(unsupported("GLOBAL before JOIN"));
         }
         if let JoinOperator::Join(JoinConstraint::On(condition)) = &join.join_operator
             && let Some(call) = ordered_join_call(condition)
         {
-            return self.ordered_join(left, join, call);
+            return self.ordered_join(left, (join, call), (horizon, later));
         }
         let (sides, constraint) = sides_of(&join.join_operator)?;
         // A LATERAL right side can see the names of the left side.

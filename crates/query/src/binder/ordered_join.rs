@@ -15,7 +15,7 @@ use rowmill_plan::logical::{
 };
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
-use sqlparser::ast::{Expr, Function, Ident, Join};
+use sqlparser::ast::{Expr, Function, Ident, Join, JoinConstraint, JoinOperator};
 
 use super::Binder;
 use super::call::arguments_of;
@@ -52,6 +52,12 @@ struct OrderedClauses<'e> {
     more: Vec<&'e Expr>,
 }
 
+/// The horizon of several HORIZON JOINs, of which only the last one names the offsets.
+pub(super) struct SharedHorizon {
+    /// The column with the offset as an interval.
+    distance: ColumnId,
+}
+
 /// The keys and the order of a join.
 struct JoinOrder {
     on: Vec<(ScalarExpr, ScalarExpr)>,
@@ -74,7 +80,12 @@ struct WindowBound {
 
 impl Binder<'_> {
     /// Binds a join along an order.
-    pub(super) fn ordered_join(&mut self, left: FromPart, join: &Join, call: &Function) -> Result<FromPart> {
+    pub(super) fn ordered_join(
+        &mut self,
+        left: FromPart,
+        (join, call): (&Join, &Function),
+        (horizon, later): (&mut Option<SharedHorizon>, &[Join]),
+    ) -> Result<FromPart> {
         let arguments = arguments_of(call)?;
         let [kind, sides, matched, constraint, tolerance, more @ ..] = arguments.as_slice() else {
             return Err(Error::internal("a join along an order without its parts"));
@@ -98,7 +109,7 @@ impl Binder<'_> {
         }
         match clauses.kind {
             "window" => self.window_join(left, right, &clauses),
-            "horizon" => self.horizon_join(left, right, &clauses),
+            "horizon" => self.horizon_join(left, right, &clauses, (horizon, later)),
             "splice" => self.splice_join(left, right, &clauses),
             _ => self.point_join(left, right, &clauses),
         }
@@ -204,42 +215,40 @@ impl Binder<'_> {
     }
 
     /// HORIZON JOIN: each left row once for each offset, with the right row that prevails at its time plus the offset.
-    fn horizon_join(&mut self, left: FromPart, mut right: FromPart, clauses: &OrderedClauses<'_>) -> Result<FromPart> {
+    ///
+    /// Several of them in a row share the offsets that follow the last one. The first one repeats the left rows.
+    fn horizon_join(
+        &mut self,
+        left: FromPart,
+        mut right: FromPart,
+        clauses: &OrderedClauses<'_>,
+        (shared, later): (&mut Option<SharedHorizon>, &[Join]),
+    ) -> Result<FromPart> {
         let order = self.join_order(&left, &right, clauses)?;
         self.refuse_direction(&order, clauses)?;
-        let [offsets, alias] = clauses.more.as_slice() else {
-            return Err(Error::internal("a HORIZON JOIN without its offsets"));
-        };
-        let Expr::Function(call) = offsets else { return Err(Error::internal("offsets of another form")) };
-        let durations = self.offsets(call)?;
-        let nanos_per_tick = match &order.right.kind {
-            DataType::Timestamp(unit, _) => super::sample::nanos_per_tick(*unit),
-            kind => {
-                let message = format!("HORIZON JOIN takes a timestamp as its order, not {}", type_name(kind));
-                return Err(Error::new(ErrorKind::DatatypeMismatch, message));
+        let (mut plan, left_names) = (left.plan, left.names);
+        let is_last = !clauses.more.is_empty();
+        let (distance, horizon) = match shared.take() {
+            Some(SharedHorizon { distance }) => (distance, None),
+            None => {
+                let (distance, horizon) = self.repeat_by_offsets(&mut plan, &order, clauses, later)?;
+                (distance, Some(horizon))
             }
         };
-        // The offset counts the units of the time, so that queries can calculate with it.
-        let offset = self.add_column("offset", DataType::Int64);
-        let distance = self.add_column("distance", super::duration::INTERVAL);
-        let mut rows = Vec::with_capacity(durations.len());
-        for duration in &durations {
-            let ticks = i64::try_from(nanos_of(duration)? / i128::from(nanos_per_tick));
-            let ticks = ticks.map_err(|_| Error::new(ErrorKind::NumericOutOfRange, "an offset is out of range"))?;
-            rows.push(vec![ScalarExpr::literal(ticks), interval_literal(duration.interval)]);
+        if !is_last {
+            *shared = Some(SharedHorizon { distance });
         }
-        let values = Logical::Values { columns: vec![offset, distance], rows };
-        let mut plan = super::from::cross(left.plan, values);
         let moved = typing::arithmetic(ArithmeticOp::Plus, order.left.clone(), self.columns.expr(distance))?;
         let moved = typing::cast(moved, &order.right.kind, false)?;
         let time = self.add_column("timestamp", moved.kind.clone());
         super::query::map(&mut plan, vec![(time, moved)]);
-        let columns = vec![NamedColumn::new(offset, "offset"), NamedColumn::new(time, "timestamp")];
-        let horizon = ScopeRelation::new(text_of(alias), columns);
         let tie = self.arrival(&mut right.plan);
-        let mut names = merged_names(&left.names, &right.names, &order.merged);
+        let mut names = merged_names(&left_names, &right.names, &order.merged);
         // The columns of the horizon are named only with its alias, so that they do not hide those of the tables.
-        names.relations.push(horizon);
+        names.relations.extend(horizon.map(|(offset, alias)| {
+            let columns = vec![NamedColumn::new(offset, "offset"), NamedColumn::new(time, "timestamp")];
+            ScopeRelation::new(alias, columns)
+        }));
         let upper = LogicalOrderBound { expr: self.columns.expr(time), inclusive: true };
         let plan = Logical::OrderedJoin(LogicalOrderedJoin {
             left: Box::new(plan),
@@ -254,6 +263,44 @@ impl Binder<'_> {
             aggregates: None,
         });
         Ok(FromPart { plan, names })
+    }
+
+    /// Gives each row of `plan` once for each offset. Returns the column with the offset as an interval, and with the
+    /// name of the horizon the one that counts the units of the time, so that queries can calculate with it.
+    fn repeat_by_offsets<'e>(
+        &mut self,
+        plan: &mut Logical,
+        order: &JoinOrder,
+        clauses: &OrderedClauses<'e>,
+        later: &'e [Join],
+    ) -> Result<(ColumnId, (ColumnId, Option<&'e str>))> {
+        let more = match clauses.more.as_slice() {
+            [] => offsets_of_last(later)?,
+            more => more.to_vec(),
+        };
+        let [offsets, alias] = more.as_slice() else {
+            return Err(Error::internal("a HORIZON JOIN without its offsets"));
+        };
+        let Expr::Function(call) = offsets else { return Err(Error::internal("offsets of another form")) };
+        let durations = self.offsets(call)?;
+        let nanos_per_tick = match &order.right.kind {
+            DataType::Timestamp(unit, _) => super::sample::nanos_per_tick(*unit),
+            kind => {
+                let message = format!("HORIZON JOIN takes a timestamp as its order, not {}", type_name(kind));
+                return Err(Error::new(ErrorKind::DatatypeMismatch, message));
+            }
+        };
+        let offset = self.add_column("offset", DataType::Int64);
+        let distance = self.add_column("distance", super::duration::INTERVAL);
+        let mut rows = Vec::with_capacity(durations.len());
+        for duration in &durations {
+            let ticks = i64::try_from(nanos_of(duration)? / i128::from(nanos_per_tick));
+            let ticks = ticks.map_err(|_| Error::new(ErrorKind::NumericOutOfRange, "an offset is out of range"))?;
+            rows.push(vec![ScalarExpr::literal(ticks), interval_literal(duration.interval)]);
+        }
+        let values = Logical::Values { columns: vec![offset, distance], rows };
+        *plan = super::from::cross(std::mem::replace(plan, Logical::one_row()), values);
+        Ok((distance, (offset, text_of(alias))))
     }
 
     /// SPLICE JOIN: the left rows with the right row that prevails at their time, and the right rows whose time no left
@@ -612,6 +659,24 @@ fn is_inequality(op: CompareOp) -> bool {
 
 fn order_of_kind(kind: &str) -> CompareOp {
     if kind == "lt" { CompareOp::Greater } else { CompareOp::GreaterOrEqual }
+}
+
+/// The offsets of the last HORIZON JOIN of those that directly follow one without offsets, and the name of the horizon.
+fn offsets_of_last(later: &[Join]) -> Result<Vec<&Expr>> {
+    for join in later {
+        let JoinOperator::Join(JoinConstraint::On(condition)) = &join.join_operator else { break };
+        let Some(call) = ordered_join_call(condition) else { break };
+        let arguments = arguments_of(call)?;
+        match arguments.split_at_checked(5) {
+            Some(([kind, ..], more)) if text_of(kind) == Some("horizon") => {
+                if !more.is_empty() {
+                    return Ok(more.to_vec());
+                }
+            }
+            _ => break,
+        }
+    }
+    Err(Error::internal("a HORIZON JOIN without its offsets"))
 }
 
 /// The nanoseconds of an offset of a HORIZON JOIN.

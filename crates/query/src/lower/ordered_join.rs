@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use rowmill_base::{Error, Result};
+use rowmill_expr::functions::fixed_distance;
 use rowmill_plan::logical::{LogicalOrderBound, LogicalOrderedChoice, LogicalOrderedJoin};
-use rowmill_plan::{ColumnId, Node, OrderBound, OrderedChoice, OrderedJoin, OrderedResult, ScalarExpr};
+use rowmill_plan::{BoundOrigin, ColumnId, Node, OrderBound, OrderedChoice, OrderedJoin, OrderedResult, ScalarExpr};
 
 use super::Lowerer;
 use super::relation::LoweredRelation;
@@ -15,7 +16,11 @@ impl Lowerer<'_> {
     pub(super) fn ordered_join(&mut self, join: &LogicalOrderedJoin, needed: &ColumnSet) -> Result<LoweredRelation> {
         let (of_left, of_right) = (output(&join.left), output(&join.right));
         let mut left_exprs: Vec<ScalarExpr> = join.on.iter().map(|(left, _)| left.clone()).collect();
-        left_exprs.extend(join.lower.iter().chain(&join.upper).map(|bound| bound.expr.clone()));
+        for bound in join.lower.iter().chain(&join.upper) {
+            left_exprs.push(bound.expr.clone());
+            // A join by slices of time needs the timestamp that the bound is computed from.
+            left_exprs.extend(fixed_distance(&bound.expr).map(|(column, _)| self.columns.expr(ColumnId(column))));
+        }
         if let LogicalOrderedChoice::Nearest(to) = &join.choice {
             left_exprs.push(to.clone());
         }
@@ -45,7 +50,12 @@ impl Lowerer<'_> {
         let bound = |bound: &Option<LogicalOrderBound>| match bound {
             None => Ok(None),
             Some(LogicalOrderBound { expr, inclusive }) => {
-                Ok(Some(OrderBound { column: left_place(expr)?, inclusive: *inclusive }))
+                let origin = |(column, ticks)| {
+                    let column = left_place(&self.columns.expr(ColumnId(column)))?;
+                    Ok(BoundOrigin { column, ticks })
+                };
+                let origin = fixed_distance(expr).map(origin).transpose()?;
+                Ok(Some(OrderBound { column: left_place(expr)?, inclusive: *inclusive, origin }))
             }
         };
         let on = join.on.iter().map(|(one, other)| Ok((left_place(one)?, right_place(other)?)));

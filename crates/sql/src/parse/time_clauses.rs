@@ -538,8 +538,12 @@ impl ClauseReader<'_> {
         Ok(())
     }
 
-    /// Takes `RANGE FROM a TO b STEP c AS name` or `LIST (a, ...) AS name`.
+    /// Takes `RANGE FROM a TO b STEP c AS name` or `LIST (a, ...) AS name`. They may be left out before another HORIZON
+    /// JOIN, which was replaced already.
     fn horizon(&mut self, new: &mut Marker) -> Result<()> {
+        if self.precedes_horizon() {
+            return Ok(());
+        }
         if self.takes("range") {
             self.expect("from")?;
             let from = self.duration("RANGE FROM")?;
@@ -571,6 +575,22 @@ impl ClauseReader<'_> {
         self.at = self.clauses.next(self.at) + 1;
         new.text(&alias);
         Ok(())
+    }
+}
+
+impl ClauseReader<'_> {
+    /// Whether the next tokens are what we put in place of a HORIZON JOIN.
+    fn precedes_horizon(&self) -> bool {
+        let mut next = self.clauses.reader(self.at);
+        let is_join = next.takes("join") && next.parse(|parser| parser.parse_table_factor().map(drop)).is_ok();
+        if !is_join || !next.takes("on") {
+            return false;
+        }
+        let mut tokens = self.clauses.tokens[next.at..].iter().filter(|token| is_text(token)).map(|token| &token.token);
+        let is_call = matches!(tokens.next(), Some(Token::Word(word)) if word.quote_style.is_some() && word.value == "ordered join");
+        is_call
+            && tokens.next() == Some(&Token::LParen)
+            && matches!(tokens.next(), Some(Token::SingleQuotedString(kind)) if kind == "horizon")
     }
 }
 

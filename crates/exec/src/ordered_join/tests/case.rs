@@ -325,7 +325,7 @@ impl OrderedCase {
         let right = ReadyBatches::new(self.right_batch(&[], random).schema(), right);
         let width = self.keys.len();
         let bound = |inclusive: Option<bool>, column: usize| {
-            inclusive.map(|inclusive| OrderBound { column: width + column, inclusive })
+            inclusive.map(|inclusive| OrderBound { column: width + column, inclusive, origin: None })
         };
         let request = OrderedJoinRequest {
             on: (0..width).map(|key| (key, key)).collect(),

@@ -1,10 +1,10 @@
 //! Timestamps and times plus and minus intervals.
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand};
+use rowmill_plan::{ExprOp, FunctionSpec, Operand, ScalarExpr};
 
 use crate::functions::signatures::ordinary;
 use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, add_months, units_per_day};
@@ -169,6 +169,36 @@ impl TickScale {
         let to = i64::try_from(from + self.ticks(interval, sign)).ok()?;
         (self.first..=self.last).contains(&to).then_some(to)
     }
+}
+
+/// Returns the column that a timestamp has the same distance from in each row, and the distance in units of the type:
+/// `ts + INTERVAL '10 seconds'` is 10,000,000 microseconds from `ts`. `None` for other expressions.
+pub fn fixed_distance(expr: &ScalarExpr) -> Option<(usize, i64)> {
+    let DataType::Timestamp(unit, _) = expr.kind else { return None };
+    match &expr.op {
+        ExprOp::Column(column) => Some((*column, 0)),
+        ExprOp::Call(function, arguments) => {
+            let sign = match function.name {
+                name if name == TIMESTAMP_PLUS_INTERVAL.name => 1,
+                name if name == TIMESTAMP_MINUS_INTERVAL.name => -1,
+                _ => return None,
+            };
+            let [ScalarExpr { kind, op: ExprOp::Column(column) }, interval] = arguments.as_slice() else { return None };
+            let interval = interval.as_constant().filter(|interval| *kind == expr.kind && !interval.is_null())?;
+            let interval = interval.array().as_primitive_opt::<IntervalMonthDayNanoType>()?.value(0);
+            let ticks = i64::try_from(TickScale::of(unit).ticks(interval, sign)).ok()?;
+            (interval.months == 0).then_some((*column, ticks))
+        }
+        _ => None,
+    }
+}
+
+/// Adds a distance to a timestamp of type `kind`, both in its units. Fails as `timestamp + interval` does if the result
+/// is out of range.
+pub fn moved_timestamp(kind: &DataType, ticks: i64, distance: i64) -> Result<i64> {
+    let scale = TickScale::of(unit_of(kind));
+    let moved = ticks.checked_add(distance).filter(|moved| (scale.first..=scale.last).contains(moved));
+    moved.ok_or_else(|| out_of_range("the timestamp"))
 }
 
 fn shift_timestamps(arguments: &[Operand], kind: &DataType, rows: usize, sign: i64) -> Result<ArrayRef> {

@@ -44,7 +44,7 @@ impl SharedNumbers {
 
 impl KeyNumbers {
     pub(super) fn new(side: &SliceSide, memory: Reservation) -> Result<KeyNumbers> {
-        let keys = RowKeys::new(side.key_kinds())?;
+        let keys = RowKeys::new(side.keys.iter().map(|key| side.kind(*key)))?;
         Ok(KeyNumbers {
             keys,
             known: RowSet::new(memory),

@@ -155,14 +155,14 @@ impl FillWorker {
     fn next(&mut self, batch_rows: usize) -> Result<Option<RecordBatch>> {
         while self.columns.added() < batch_rows {
             match self.gaps.next_row()? {
-                NextRow::Read(row) => self.columns.add_read(row),
+                NextRow::Read(row) => self.columns.add_read(row, &self.gaps),
                 NextRow::Gap => self.columns.add_gap(&mut self.gaps, batch_rows)?,
                 NextRow::BatchEnds => break,
             }
         }
         match self.columns.added() {
             0 => Ok(None),
-            _ => self.columns.finish(self.gaps.batch()).map(Some),
+            _ => self.columns.finish(&self.gaps).map(Some),
         }
     }
 }

@@ -20,7 +20,7 @@ use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Error, Result};
 use rowmill_storage::chunk::Chunk;
-use rowmill_storage::{Block, RowNumbers, TableDef, TableSource, concat_values, times_of};
+use rowmill_storage::{Block, RowNumbers, TableSource, concat_values, times_of};
 
 use self::newest::{NewestRows, RowPlace};
 use crate::batch::{BatchSource, Batches};
@@ -133,9 +133,22 @@ impl LatestRows {
         let rows = block.rows();
         let is_deleted = |row: usize| block.deleted().is_some_and(|deleted| deleted.contains(row as u32));
         let at = |row: usize| RowPlace { part: place as u32, row: row as u32, is_recent: false };
-        let listed = match self.request.keys.as_slice() {
-            [key] => listed_values(block, table, *key)?,
+        let chunk = match self.request.keys.as_slice() {
+            [key] => block.chunk(table, *key)?.filter(Chunk::has_values),
             _ => None,
+        };
+        // Blocks of a table often list the same keys, and comparing two lists is cheaper than seeking each key. Comparing
+        // stored bytes is cheaper still, because no list is decoded.
+        if let (Some(chunk), Some(covered)) = (&chunk, &*covered)
+            && newest_time < covered.oldest
+            && chunk.has_list_of(&covered.chunk)?
+            && covered.has_null == (chunk.null_count() > 0)
+        {
+            return Ok(());
+        }
+        let listed = match chunk {
+            Some(chunk) => chunk.values()?.map(|values| (chunk, values)),
+            None => None,
         };
         let Some((chunk, values)) = listed else {
             let values = |column: &usize| self.values(block, *column);
@@ -147,7 +160,6 @@ impl LatestRows {
             }
             return Ok(());
         };
-        // Blocks of a table often list the same keys, and comparing two lists is cheaper than seeking each key.
         let has_null = chunk.null_count() > 0;
         if covered.as_ref().is_some_and(|list| newest_time < list.oldest && list.is_equal(&values, has_null)) {
             return Ok(());
@@ -164,7 +176,7 @@ impl LatestRows {
             }
         }
         if let Some(oldest) = newest.oldest_of(keys.iter()) {
-            *covered = Some(CoveredList { values, has_null, oldest });
+            *covered = Some(CoveredList { chunk, values, has_null, oldest });
         }
         Ok(())
     }
@@ -301,6 +313,7 @@ impl BatchSource for LatestRows {
 
 /// The list of a block whose keys all have a newest row.
 struct CoveredList {
+    chunk: Chunk,
     values: ArrayRef,
     has_null: bool,
     /// The time of the oldest of these rows.
@@ -334,12 +347,6 @@ impl ListedKeys {
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.values).map(|code| self.keys.get(code)).chain(self.null.iter().map(|null| null.get(0)))
     }
-}
-
-/// The values that a block lists for a column. `None` if it has no list for the column.
-fn listed_values(block: &Block, table: &TableDef, key: usize) -> Result<Option<(Chunk, ArrayRef)>> {
-    let Some(chunk) = block.chunk(table, key)? else { return Ok(None) };
-    Ok(chunk.values()?.map(|values| (chunk, values)))
 }
 
 fn failed(error: arrow::error::ArrowError) -> Error {

@@ -1,5 +1,6 @@
 //! Makes the columns of a batch of a FILL from rows of the input and rows that are added.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,22 +11,22 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, take};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit, UInt64Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Constant, FillMode};
 
 use super::FillShape;
-use super::gaps::{Gaps, ticks_at};
+use super::gaps::Gaps;
 
 /// The rows of a batch while it is made.
 pub(super) struct FillColumns {
     shape: Arc<FillShape>,
     /// For each row the row of the input that it is, or the one before it, or, before the first one, the one after it.
     sources: Vec<u32>,
+    /// The beginning of each row's bucket, and any number for NULL.
+    ticks: Vec<i64>,
     /// The rows that are added.
     filled: Vec<FilledRows>,
-    /// The beginnings of their buckets.
-    ticks: Vec<i64>,
 }
 
 /// Rows of a batch that are added one after the other, with the same neighbours.
@@ -41,22 +42,48 @@ struct FillSources {
     neighbours: UInt32Array,
     /// For a row that is added: the row before it, or none.
     previous: UInt32Array,
-    /// For a row that is added: none.
-    own: UInt32Array,
+    /// For a row that is added: none. Few columns need it.
+    own: OnceCell<UInt32Array>,
+    ticks: ScalarBuffer<i64>,
+    filled: Vec<FilledRows>,
 }
 
 impl FillSources {
-    fn of(sources: Vec<u32>, filled: &[FilledRows]) -> FillSources {
+    fn of(sources: Vec<u32>, ticks: Vec<i64>, filled: Vec<FilledRows>) -> FillSources {
         let sources = ScalarBuffer::from(sources);
         let with_nulls = |is_null: fn(&FilledRows) -> bool| {
-            let nulls = filled.iter().any(is_null).then(|| NullBuffer::new(!&marked(sources.len(), filled, is_null)));
+            let nulls = filled.iter().any(is_null).then(|| NullBuffer::new(!&marked(sources.len(), &filled, is_null)));
             UInt32Array::new(sources.clone(), nulls)
         };
         FillSources {
             neighbours: with_nulls(|rows| rows.previous.is_none() && rows.next.is_none()),
             previous: with_nulls(|rows| rows.previous.is_none()),
-            own: with_nulls(|_| true),
+            own: OnceCell::new(),
+            ticks: ticks.into(),
+            filled,
         }
+    }
+
+    fn len(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    fn own(&self) -> &UInt32Array {
+        self.own.get_or_init(|| {
+            let nulls = NullBuffer::new(!self.are_filled().values());
+            UInt32Array::new(self.neighbours.values().clone(), Some(nulls))
+        })
+    }
+
+    /// The rows of the input that are next to added rows, and those between them.
+    fn neighbour_rows(&self) -> Range<usize> {
+        let rows = || self.filled.iter().flat_map(|rows| [rows.previous, rows.next]).flatten();
+        let first = rows().min().unwrap_or_default() as usize;
+        first..rows().max().map_or(first, |last| last as usize + 1)
+    }
+
+    fn are_filled(&self) -> BooleanArray {
+        BooleanArray::from(marked(self.len(), &self.filled, |_| true))
     }
 }
 
@@ -73,7 +100,7 @@ fn marked(rows: usize, filled: &[FilledRows], is_marked: fn(&FilledRows) -> bool
 
 impl FillColumns {
     pub(super) fn new(shape: Arc<FillShape>) -> FillColumns {
-        FillColumns { shape, sources: Vec::new(), filled: Vec::new(), ticks: Vec::new() }
+        FillColumns { shape, sources: Vec::new(), ticks: Vec::new(), filled: Vec::new() }
     }
 
     /// The number of rows so far.
@@ -81,146 +108,137 @@ impl FillColumns {
         self.sources.len()
     }
 
-    pub(super) fn add_read(&mut self, row: usize) {
+    /// Adds a row of the input.
+    pub(super) fn add_read(&mut self, row: usize, gaps: &Gaps) {
         self.sources.push(row as u32);
+        self.ticks.push(gaps.ticks_of(row).unwrap_or_default());
     }
 
     /// Adds rows of the gap that comes next, until there are `rows_max` rows.
     pub(super) fn add_gap(&mut self, gaps: &mut Gaps, rows_max: usize) -> Result<()> {
-        let (from, ticks) = (self.sources.len(), self.ticks.len());
+        let from = self.sources.len();
         let (previous, next) = gaps.read_gap(rows_max - from, &mut self.ticks)?;
         let (previous, next) = (previous.map(|row| row as u32), next.map(|row| row as u32));
-        let places = from..from + self.ticks.len() - ticks;
+        let places = from..self.ticks.len();
         self.sources.resize(places.end, previous.or(next).unwrap_or(0));
         self.filled.push(FilledRows { places, previous, next });
         Ok(())
     }
 
-    /// Makes the batch of the rows so far, which name rows of `input`, and begins the next one.
-    pub(super) fn finish(&mut self, input: &RecordBatch) -> Result<RecordBatch> {
-        let sources = std::mem::take(&mut self.sources);
-        let rows = sources.len();
-        let columns = if self.filled.is_empty() {
+    /// Makes the batch of the rows so far, which name rows of `gaps`, and begins the next one.
+    pub(super) fn finish(&mut self, gaps: &Gaps) -> Result<RecordBatch> {
+        let input = gaps.batch();
+        // The next batch has about as many rows.
+        let rows = self.sources.len();
+        let sources = std::mem::replace(&mut self.sources, Vec::with_capacity(rows));
+        let ticks = std::mem::replace(&mut self.ticks, Vec::with_capacity(rows));
+        let filled = std::mem::take(&mut self.filled);
+        let columns = if filled.is_empty() {
             let sources = UInt32Array::from(sources);
             input.columns().iter().map(|column| taken(column, &sources)).collect::<Result<Vec<_>>>()?
         } else {
-            let sources = FillSources::of(sources, &self.filled);
-            let mut columns = Vec::with_capacity(input.num_columns());
-            for place in 0..input.num_columns() {
-                columns.push(self.column(input, place, &sources)?);
-            }
-            self.filled.clear();
-            self.ticks.clear();
-            columns
+            let sources = FillSources::of(sources, ticks, filled);
+            (0..input.num_columns()).map(|place| self.column(gaps, place, &sources)).collect::<Result<_>>()?
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.shape.schema), columns, &options).map_err(failed)
     }
 
-    fn column(&self, input: &RecordBatch, place: usize, sources: &FillSources) -> Result<ArrayRef> {
-        let plan = &self.shape.plan;
+    fn column(&self, gaps: &Gaps, place: usize, sources: &FillSources) -> Result<ArrayRef> {
+        let (plan, input) = (&self.shape.plan, gaps.batch());
         let column = input.column(place);
         if plan.keys.contains(&place) || plan.origin == Some(place) {
             return taken(column, &sources.neighbours);
         }
         if place == plan.bucket {
-            let own = cast(&taken(column, &sources.neighbours)?, &DataType::Int64).map_err(failed)?;
-            let own = own.as_primitive::<Int64Type>();
-            let (mut ticks, mut added) = (own.values().to_vec(), 0);
-            for rows in &self.filled {
-                ticks[rows.places.clone()].copy_from_slice(&self.ticks[added..added + rows.places.len()]);
-                added += rows.places.len();
-            }
             // Only a row of the input can have no bucket.
-            let nulls = own.nulls().map(|nulls| NullBuffer::new(nulls.inner() | self.are_filled(ticks.len()).values()));
-            return cast(&Int64Array::new(ticks.into(), nulls), column.data_type()).map_err(failed);
+            let nulls = match column.null_count() {
+                0 => None,
+                _ => taken(column, sources.own())?.nulls().map(|own| own.inner() | sources.are_filled().values()),
+            };
+            let ticks = Int64Array::new(sources.ticks.clone(), nulls.map(NullBuffer::new));
+            return cast(&ticks, column.data_type()).map_err(failed);
         }
         match &plan.values[place] {
-            FillMode::Null => taken(column, &sources.own),
+            FillMode::Null => taken(column, sources.own()),
             FillMode::Previous(of) if *of == place => taken(column, &sources.previous),
             FillMode::Previous(of) => {
-                let own = taken(column, &sources.own)?;
+                let own = taken(column, sources.own())?;
                 let other = taken(input.column(*of), &sources.previous)?;
-                zip(&self.are_filled(own.len()), &other, &own).map_err(failed)
+                zip(&sources.are_filled(), &other, &own).map_err(failed)
             }
             FillMode::Value(value) => {
-                let own = taken(column, &sources.own)?;
+                let own = taken(column, sources.own())?;
                 let value = arrow::array::Scalar::new(Arc::clone(Constant::array(value)));
-                zip(&self.are_filled(own.len()), &value, &own).map_err(failed)
+                zip(&sources.are_filled(), &value, &own).map_err(failed)
             }
-            FillMode::Linear => self.interpolated(input, column, sources),
+            FillMode::Linear => interpolated(gaps, column, sources),
         }
     }
+}
 
-    fn are_filled(&self, rows: usize) -> BooleanArray {
-        BooleanArray::from(marked(rows, &self.filled, |_| true))
-    }
+/// The column with values on the straight line between their neighbours.
+fn interpolated(gaps: &Gaps, column: &ArrayRef, sources: &FillSources) -> Result<ArrayRef> {
+    let own = taken(column, sources.own())?;
+    // The input may have many more rows than the batch.
+    let rows = sources.neighbour_rows();
+    let column = column.slice(rows.start, rows.len());
+    let is_float = matches!(column.data_type(), DataType::Float32 | DataType::Float64);
+    let added = if is_float {
+        let values = cast(&column, &DataType::Float64).map_err(failed)?;
+        let lines = lines(gaps, sources, values.as_primitive::<Float64Type>(), rows.start);
+        let made: PrimitiveArray<Float64Type> = lines
+            .map(|line| line.map(|(from, to, passed, whole)| from + (to - from) * passed as f64 / whole as f64))
+            .collect();
+        cast(&made, column.data_type()).map_err(failed)?
+    } else {
+        let numbers = WholeNumbers::of(&column)?;
+        let made = lines(gaps, sources, &numbers.values, rows.start)
+            .map(|line| line.map(|(from, to, passed, whole)| rounded_quotient(from, to, passed, whole)));
+        numbers.restored(made.collect(), column.data_type())?
+    };
+    zip(&sources.are_filled(), &added, &own).map_err(failed)
+}
 
-    /// The column with values on the straight line between their neighbours.
-    fn interpolated(&self, input: &RecordBatch, column: &ArrayRef, sources: &FillSources) -> Result<ArrayRef> {
-        let buckets = input.column(self.shape.plan.bucket);
-        let own = taken(column, &sources.own)?;
-        let is_float = matches!(column.data_type(), DataType::Float32 | DataType::Float64);
-        let added = if is_float {
-            let values = cast(column, &DataType::Float64).map_err(failed)?;
-            let values = values.as_primitive::<Float64Type>();
-            let made: PrimitiveArray<Float64Type> = self
-                .lines(own.len(), buckets, values)
-                .map(|line| line.map(|(from, to, passed, whole)| from + (to - from) * passed as f64 / whole as f64))
-                .collect();
-            cast(&made, column.data_type()).map_err(failed)?
-        } else {
-            let numbers = WholeNumbers::of(column)?;
-            let values = &numbers.values;
-            let made = self
-                .lines(own.len(), buckets, values)
-                .map(|line| line.map(|(from, to, passed, whole)| rounded_quotient(from, to, passed, whole)));
-            numbers.restored(made.collect(), column.data_type())?
-        };
-        zip(&self.are_filled(own.len()), &added, &own).map_err(failed)
-    }
-
-    /// For each row that is added and has both neighbours with a value: their values, the time that has passed since
-    /// the first one, and the time between them.
-    fn lines<'a, T: ArrowPrimitiveType>(
-        &'a self,
-        rows: usize,
-        buckets: &'a ArrayRef,
-        values: &'a PrimitiveArray<T>,
-    ) -> impl Iterator<Item = Option<(T::Native, T::Native, i128, i128)>> + 'a {
-        let unit = self.shape.unit;
-        let mut ends = None;
-        let (mut filled, mut ticks) = (self.filled.iter().peekable(), self.ticks.iter());
-        (0..rows).map(move |place| {
-            let added = filled.peek().filter(|added| added.places.start <= place)?;
-            let ticks = *ticks.next()?;
-            if added.places.start == place {
-                ends = match (added.previous, added.next) {
-                    (Some(previous), Some(next)) => line_between(buckets, values, unit, [previous, next]),
-                    _ => None,
-                };
-            }
-            if added.places.end == place + 1 {
-                filled.next();
-            }
-            let (from, to, before, after) = ends?;
-            Some((from, to, i128::from(ticks) - before, after - before))
-        })
-    }
+/// For each row that is added and has both neighbours with a value: their values, the time that has passed since the
+/// first one, and the time between them. `values` begins with the row `first` of the input.
+fn lines<'a, T: ArrowPrimitiveType>(
+    gaps: &'a Gaps,
+    sources: &'a FillSources,
+    values: &'a PrimitiveArray<T>,
+    first: usize,
+) -> impl Iterator<Item = Option<(T::Native, T::Native, i128, i128)>> + 'a {
+    let mut ends = None;
+    let mut filled = sources.filled.iter().peekable();
+    (0..).zip(sources.ticks.iter()).map(move |(place, ticks)| {
+        let added = filled.peek().filter(|added| added.places.start <= place)?;
+        if added.places.start == place {
+            ends = match (added.previous, added.next) {
+                (Some(previous), Some(next)) => line_between(gaps, values, first, [previous, next]),
+                _ => None,
+            };
+        }
+        if added.places.end == place + 1 {
+            filled.next();
+        }
+        let (from, to, before, after) = ends?;
+        Some((from, to, i128::from(*ticks) - before, after - before))
+    })
 }
 
 /// The values of two rows and their times. `None` if one of them has no value.
 fn line_between<T: ArrowPrimitiveType>(
-    buckets: &ArrayRef,
+    gaps: &Gaps,
     values: &PrimitiveArray<T>,
-    unit: TimeUnit,
+    first: usize,
     rows: [u32; 2],
 ) -> Option<(T::Native, T::Native, i128, i128)> {
-    let [previous, next] = rows.map(|row| row as usize);
+    let rows = rows.map(|row| row as usize);
+    let [previous, next] = rows.map(|row| row - first);
     if values.is_null(previous) || values.is_null(next) {
         return None;
     }
-    let [before, after] = [ticks_at(buckets, unit, previous)?, ticks_at(buckets, unit, next)?].map(i128::from);
+    let [before, after] = [gaps.ticks_of(rows[0])?, gaps.ticks_of(rows[1])?].map(i128::from);
     Some((values.value(previous), values.value(next), before, after))
 }
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{
-    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::buffer::NullBuffer;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::time_buckets::TimeBuckets;
+use rowmill_storage::times_of;
 
 use super::{FillShape, joined, with_schema};
 use crate::row_keys::KeyRows;
@@ -66,14 +65,40 @@ impl GapKeys {
     }
 }
 
+/// The bucket of each row.
+struct BucketTicks {
+    ticks: Vec<i64>,
+    nulls: Option<NullBuffer>,
+}
+
+impl BucketTicks {
+    fn of(buckets: &ArrayRef) -> Result<BucketTicks> {
+        Ok(BucketTicks {
+            ticks: times_of(buckets)?,
+            nulls: buckets.logical_nulls().filter(|nulls| nulls.null_count() > 0),
+        })
+    }
+
+    /// The beginning of a row's bucket. `None` for NULL.
+    #[inline]
+    fn at(&self, row: usize) -> Option<i64> {
+        match &self.nulls {
+            Some(nulls) if nulls.is_null(row) => None,
+            _ => Some(self.ticks[row]),
+        }
+    }
+}
+
 /// The rows of a FILL, found one after the other.
 pub(super) struct Gaps {
     shape: Arc<FillShape>,
     buckets: Option<TimeBuckets>,
+    /// The ticks between the beginnings of buckets, if it is the same for all of them.
+    stride: Option<i64>,
     /// The rows that are being read: the last row of the batch before, if there is one, and a batch.
     rows: Option<RecordBatch>,
     keys: Option<GapKeys>,
-    ticks: Option<ArrayRef>,
+    ticks: Option<BucketTicks>,
     /// The row before the next one, whose gap to the next one was not looked at yet.
     previous: Option<usize>,
     /// The row after that.
@@ -89,6 +114,7 @@ impl Gaps {
         Gaps {
             shape: Arc::clone(shape),
             buckets: None,
+            stride: None,
             rows: None,
             keys: None,
             ticks: None,
@@ -102,9 +128,11 @@ impl Gaps {
 
     /// The rows of a slice of time.
     pub(super) fn of_section(shape: &Arc<FillShape>, rows: RecordBatch, section: Section) -> Result<Gaps> {
+        let buckets = shape.buckets(shape.plan.buckets.origin)?;
         Ok(Gaps {
-            buckets: Some(shape.buckets(shape.plan.buckets.origin)?),
-            ticks: Some(Arc::clone(rows.column(shape.plan.bucket))),
+            stride: buckets.even_stride(),
+            buckets: Some(buckets),
+            ticks: Some(BucketTicks::of(rows.column(shape.plan.bucket))?),
             rows: Some(rows),
             keys: Some(GapKeys::Section(section)),
             ..Gaps::new(shape)
@@ -128,13 +156,21 @@ impl Gaps {
         self.previous = self.previous.map(|_| 0);
         let columns: Vec<ArrayRef> = self.shape.plan.keys.iter().map(|key| Arc::clone(rows.column(*key))).collect();
         self.keys = Some(GapKeys::Bytes(self.shape.keys.encode(&columns)?));
-        self.ticks = Some(Arc::clone(rows.column(self.shape.plan.bucket)));
+        self.ticks = Some(BucketTicks::of(rows.column(self.shape.plan.bucket))?);
         if self.buckets.is_none() {
-            let origin = self.shape.plan.origin.and_then(|column| ticks_at(rows.column(column), self.shape.unit, 0));
-            self.buckets = Some(self.shape.buckets(origin.unwrap_or(self.shape.plan.buckets.origin))?);
+            let origin = match self.shape.plan.origin {
+                Some(column) => BucketTicks::of(&rows.column(column).slice(0, 1))?.at(0),
+                None => None,
+            };
+            self.set_buckets(self.shape.buckets(origin.unwrap_or(self.shape.plan.buckets.origin))?);
         }
         self.rows = Some(rows);
         Ok(())
+    }
+
+    fn set_buckets(&mut self, buckets: TimeBuckets) {
+        self.stride = buckets.even_stride();
+        self.buckets = Some(buckets);
     }
 
     /// Takes note that the input has ended. With `is_empty`, the whole range is added, because there was no row.
@@ -147,7 +183,7 @@ impl Gaps {
             {
                 self.gap = Some(Gap { ticks, end: to, previous: None, next: None });
             }
-            self.buckets = Some(buckets);
+            self.set_buckets(buckets);
             self.rows = Some(RecordBatch::new_empty(Arc::clone(&self.shape.schema)));
         } else if let Some(previous) = self.previous {
             self.gap = self.gap_after(previous)?;
@@ -188,8 +224,7 @@ impl Gaps {
     /// that has their keys, and the first row after them.
     pub(super) fn read_gap(&mut self, rows_max: usize, ticks: &mut Vec<i64>) -> Result<(Option<usize>, Option<usize>)> {
         let gap = self.gap.as_mut().expect("a gap comes next");
-        let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
-        if let Some(stride) = buckets.even_stride() {
+        if let Some(stride) = self.stride {
             let left = gap.end.saturating_sub(gap.ticks);
             let rows = rows_max.min(usize::try_from((left - 1) / stride + 1).unwrap_or(usize::MAX));
             let first = gap.ticks;
@@ -197,12 +232,13 @@ impl Gaps {
             // The last bucket may be the last one of the type.
             gap.ticks = first.saturating_add(stride.saturating_mul(rows as i64));
         } else {
+            let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
             for _ in 0..rows_max {
                 if gap.ticks >= gap.end {
                     break;
                 }
                 ticks.push(gap.ticks);
-                gap.ticks = next_bucket(buckets, gap.ticks)?;
+                gap.ticks = buckets.next(gap.ticks).ok_or_else(out_of_range)?;
             }
         }
         Ok((gap.previous, gap.next))
@@ -215,8 +251,7 @@ impl Gaps {
             Some(previous) if keys.are_equal(previous, self.next) => {
                 self.is_reached = true;
                 if let (Some(before), Some(end)) = (self.ticks_of(previous), self.ticks_of(self.next)) {
-                    let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
-                    let ticks = next_bucket(buckets, before)?;
+                    let ticks = self.next_bucket(before)?;
                     self.gap = Some(Gap { ticks, end, previous: Some(previous), next: Some(self.next) });
                 }
             }
@@ -249,33 +284,27 @@ impl Gaps {
             return Ok(None);
         }
         let (Some(end), Some(before)) = (self.shape.plan.to, self.ticks_of(previous)) else { return Ok(None) };
-        let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
-        Ok(Some(Gap { ticks: next_bucket(buckets, before)?, end, previous: Some(previous), next: None }))
+        Ok(Some(Gap { ticks: self.next_bucket(before)?, end, previous: Some(previous), next: None }))
     }
 
-    fn ticks_of(&self, row: usize) -> Option<i64> {
-        self.ticks.as_ref().and_then(|ticks| ticks_at(ticks, self.shape.unit, row))
+    /// The beginning of a row's bucket. `None` for NULL.
+    #[inline]
+    pub(super) fn ticks_of(&self, row: usize) -> Option<i64> {
+        self.ticks.as_ref().and_then(|ticks| ticks.at(row))
     }
-}
 
-fn next_bucket(buckets: &TimeBuckets, start: i64) -> Result<i64> {
-    buckets.next(start).ok_or_else(out_of_range)
+    /// The beginning of the bucket after the one that begins at `start`.
+    #[inline]
+    fn next_bucket(&self, start: i64) -> Result<i64> {
+        let next = match self.stride {
+            Some(stride) => start.checked_add(stride),
+            None => self.buckets.as_ref().expect("the buckets are known with the first row").next(start),
+        };
+        next.ok_or_else(out_of_range)
+    }
 }
 
 #[cold]
 fn out_of_range() -> Error {
     Error::new(ErrorKind::NumericOutOfRange, "a bucket of time is out of the range of its type")
-}
-
-/// The ticks of a timestamp, or `None` for NULL.
-pub(super) fn ticks_at(column: &ArrayRef, unit: TimeUnit, row: usize) -> Option<i64> {
-    if column.is_null(row) {
-        return None;
-    }
-    Some(match unit {
-        TimeUnit::Second => column.as_primitive::<TimestampSecondType>().value(row),
-        TimeUnit::Millisecond => column.as_primitive::<TimestampMillisecondType>().value(row),
-        TimeUnit::Microsecond => column.as_primitive::<TimestampMicrosecondType>().value(row),
-        TimeUnit::Nanosecond => column.as_primitive::<TimestampNanosecondType>().value(row),
-    })
 }

@@ -28,6 +28,7 @@ use crate::row_set::RowSet;
 use crate::share::share;
 use crate::sort::copied;
 use crate::time_slices::SliceRelay;
+use crate::window::sort_entries;
 
 /// The name of the operator in errors.
 const OWNER: &str = "FILL";
@@ -114,13 +115,23 @@ impl SlicedFill {
         let keys = self.shape.keys.encode(&keys)?;
         let ticks = times_of(rows.column(self.shape.plan.bucket))?;
         let mut known = RowSet::new(self.broker.reservation(OWNER));
-        let mut order: Vec<(u32, i64, u32)> = Vec::with_capacity(rows.num_rows());
-        for (row, ticks) in ticks.iter().enumerate() {
-            order.push((known.insert(keys.get(row)).0 as u32, *ticks, row as u32));
+        // An entry has the number of the key, the bucket, and the row in its lowest 32 bits.
+        let first = ticks.iter().min().copied().unwrap_or_default();
+        let bits =
+            ticks.iter().map(|ticks| ticks.abs_diff(first)).max().map_or(0, |span| u64::BITS - span.leading_zeros());
+        let mut order: Vec<u128> = Vec::with_capacity(rows.num_rows());
+        for (row, ticks) in (0_u32..).zip(&ticks) {
+            let key = known.insert(keys.get(row as usize)).0 as u128;
+            order.push((key << bits | u128::from(ticks.abs_diff(first))) << u32::BITS | u128::from(row));
         }
-        known.account(order.capacity() * size_of::<(u32, i64, u32)>())?;
         drop(keys);
-        order.sort_unstable();
+        let mut scratch = Vec::new();
+        let key_bits = usize::BITS - known.len().leading_zeros();
+        sort_entries(&mut order, &mut scratch, u32::BITS, u32::BITS + bits + key_bits);
+        known.account((order.capacity() + scratch.capacity()) * size_of::<u128>())?;
+        drop(scratch);
+        let key_of = |entry: &u128| (entry >> u32::BITS >> bits) as u32;
+        let row_of = |entry: &u128| *entry as u32;
 
         let Some(before) = duty.value_before(&self.cancel)? else { return Ok(None) };
         let carried = before.as_ref().map_or(0, |before| before.rows.num_rows());
@@ -139,8 +150,8 @@ impl SlicedFill {
                 None => others.push(row as u32),
             }
         }
-        let last_rows = order.chunk_by(|one, next| one.0 == next.0).filter_map(|rows| rows.last());
-        let last_rows = last_rows.map(|(_, _, row)| carried as u32 + row);
+        let of_keys = || order.chunk_by(|one, next| key_of(one) == key_of(next));
+        let last_rows = of_keys().filter_map(|rows| rows.last()).map(|last| carried as u32 + row_of(last));
         duty.hand_on(Some(self.carried_rows(&all, others.iter().copied().chain(last_rows).collect())?));
 
         let mut places = Vec::with_capacity(order.len() + carried);
@@ -150,10 +161,10 @@ impl SlicedFill {
             section.keys.push(key);
             section.are_carried.push(is_carried);
         };
-        for rows in order.chunk_by(|one, next| one.0 == next.0) {
-            let key = rows[0].0;
+        for rows in of_keys() {
+            let key = key_of(&rows[0]);
             carried_of[key as usize].into_iter().for_each(|row| add(key, row, true));
-            rows.iter().for_each(|(_, _, row)| add(key, carried as u32 + row, false));
+            rows.iter().for_each(|row| add(key, carried as u32 + row_of(row), false));
         }
         if is_last {
             // The buckets after the last row of a key go up to the end of the range.

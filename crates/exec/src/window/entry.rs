@@ -12,7 +12,7 @@ use std::fmt;
 use crate::radix::{RADIX_ROWS_MIN, sort_by_bits, sorted_bits};
 
 /// The bits of a row's keys above the place of the row.
-pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 'static {
+pub(crate) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 'static {
     /// An entry with `bits` above `shift` lower bits. Bits that do not fit must be zero.
     fn of(bits: u64, shift: u32) -> Self;
 
@@ -73,7 +73,7 @@ window_entry!(u128);
 
 /// Sorts entries that differ only in the bits from `low` to `high`, as far as their order matters. `scratch` is memory
 /// to move them to.
-pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut Vec<E>, low: u32, high: u32) {
+pub(crate) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut Vec<E>, low: u32, high: u32) {
     if high <= low || entries.is_sorted() {
         return;
     }

@@ -274,6 +274,22 @@ impl Chunk {
         }
     }
 
+    /// Whether both chunks store their value lists with the same bytes, so that the lists are equal. Decodes neither.
+    /// Equal lists can have different bytes, for example if the encodings of the chunks differ.
+    pub fn has_list_of(&self, other: &Chunk) -> Result<bool> {
+        if self.list_place() != ListPlace::Section || other.list_place() != ListPlace::Section {
+            return Ok(false);
+        }
+        let of_list = |chunk: &Chunk| {
+            let Facts { encoding, physical, distinct, base, factor, digits, .. } = &chunk.head.facts;
+            (encoding.name(), *physical, *distinct, *base, *factor, *digits, chunk.kind.clone())
+        };
+        if of_list(self) != of_list(other) {
+            return Ok(false);
+        }
+        Ok(self.section_bytes(SectionKind::Values)?.0 == other.section_bytes(SectionKind::Values)?.0)
+    }
+
     /// The decoded list of strings of [`Chunk::values`], for work on its bytes. `None` if the chunk has no list of
     /// strings.
     pub fn strings(&self) -> Result<Option<&DecodedList>> {
@@ -543,5 +559,43 @@ impl Chunk {
             _ if !ascend => Err(Error::internal("the rows asked of a chunk must ascend, each at most once")),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringViewArray};
+
+    use super::super::encode_as;
+    use super::*;
+    use crate::encoding::encoding_named;
+
+    fn listed(column: ArrayRef, kind: &SqlType) -> Chunk {
+        let bytes = encode_as(&*column, kind, Some(encoding_named("list+codes")));
+        let bytes = bytes.expect("it can be stored").expect("as a list");
+        Chunk::open(ChunkBytes::memory(bytes), kind).expect("the chunk was just encoded")
+    }
+
+    #[test]
+    fn lists_are_compared_without_their_rows() {
+        let texts = |text: fn(i64) -> i64| {
+            let texts = (0..1_000).map(|row| format!("text {}", text(row)));
+            listed(Arc::new(StringViewArray::from_iter_values(texts)), &SqlType::Text { chars_max: None })
+        };
+        let numbers = |number: fn(i64) -> i64| {
+            listed(Arc::new(Int64Array::from_iter_values((0..1_000).map(number))), &SqlType::Int64)
+        };
+        for chunks in [
+            [texts(|row| row % 10), texts(|row| row * 7 % 10), texts(|row| row % 10 * 2)],
+            [numbers(|row| row % 10), numbers(|row| row * 7 % 10), numbers(|row| row % 10 * 2)],
+            // The lists differ only in the base and the factor of their numbers.
+            [numbers(|row| row % 10), numbers(|row| 9 - row % 10), numbers(|row| row % 10 + 500)],
+        ] {
+            let [one, same, other] = &chunks;
+            assert!(one.has_list_of(same).expect("lists"), "{:?}", one.values());
+            assert!(!one.has_list_of(other).expect("lists"), "{:?}", one.values());
+            assert_eq!(one.values().expect("a list"), same.values().expect("a list"));
+        }
+        assert!(!texts(|row| row % 10).has_list_of(&numbers(|row| row % 10)).expect("lists"));
     }
 }

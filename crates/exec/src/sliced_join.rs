@@ -13,8 +13,8 @@
 //!
 //! Left rows come in the order of time, so an ASOF join passes both sides once, with an array of the last row of each
 //! key. A join with aggregates over windows finds the rows of each window, in one way for windows with few rows
-//! (key_chains.rs) and in another for those with many (key_ranges.rs). It computes the aggregates over them as the general
-//! join does (window/frame_aggregate.rs).
+//! (key_chains.rs) and in another for those with many (key_ranges.rs). It computes the aggregates over them as the
+//! general join does (window/frame_aggregate.rs).
 //!
 //! Zone maps decide whether it pays: the blocks of a slice are read for the slice, so they must not overlap much, and a
 //! window must be short beside a slice.

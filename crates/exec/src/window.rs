@@ -23,6 +23,7 @@ mod cells;
 mod code;
 mod entry;
 mod evaluate;
+mod exact_floats;
 mod extreme;
 mod fixed;
 mod frame;

@@ -9,12 +9,14 @@
 //!              row before it
 //! ```
 //!
-//! A group is so small that all of this stays in the second-level cache. Its cost depends on its rows only, not on the
+//! This is the way for windows with many rows: a row is placed once for all windows of the group that it is in. A group
+//! is so small that all of this stays in the second-level cache. Its cost depends on its rows only, not on the
 //! number of keys.
 
 use std::ops::Range;
 
 use super::key_numbers::NO_NUMBER;
+use super::met_rows::MetRows;
 use super::slice_rows::SliceRows;
 
 /// The rows of a key in the order by key, and the cursors of its bounds.
@@ -35,19 +37,14 @@ pub(super) struct KeyRanges {
     met: Vec<u32>,
     /// Rows before those of the group that prevail at its beginning.
     prevailing: Vec<u32>,
-    /// The right rows by key, as places among the rows of the slice.
-    pub(super) order: Vec<u32>,
-    /// Their times.
+    /// The times of the right rows by key.
     times: Vec<i64>,
-    /// The rows that each left row meets, as a range of `order`.
-    pub(super) starts: Vec<u32>,
-    pub(super) ends: Vec<u32>,
 }
 
 impl KeyRanges {
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> u64 {
-        let numbers = [&self.met, &self.prevailing, &self.order, &self.starts, &self.ends];
+        let numbers = [&self.met, &self.prevailing];
         let numbers = numbers.iter().map(|numbers| numbers.capacity() * size_of::<u32>()).sum::<usize>();
         let others = self.ranges.capacity() * size_of::<KeyRange>() + self.times.capacity() * size_of::<i64>();
         (numbers + others) as u64
@@ -60,8 +57,8 @@ impl KeyRanges {
         (left, group): (&SliceRows, Range<usize>),
         (right, rows): (&SliceRows, Range<usize>),
         last: Option<&[u32]>,
-        reach: (i64, i64),
-        keys: usize,
+        (reach, keys): ((i64, i64), usize),
+        met: &mut MetRows,
     ) {
         let left_keys = &left.keys[group.clone()];
         self.ranges.resize(keys, KeyRange::default());
@@ -70,17 +67,15 @@ impl KeyRanges {
         if let Some(last) = last {
             self.add_prevailing(left_keys, last);
         }
-        self.sort(right, rows);
+        met.clear();
+        self.sort(right, rows, &mut met.order);
         let with_prevailing = last.is_some();
-        self.starts.clear();
-        self.ends.clear();
         for (key, time) in left_keys.iter().zip(&left.times[group]) {
             let (start, end) = match self.ranges.get_mut(*key as usize) {
                 Some(range) if range.first < range.end => range.meets(&self.times, *time, reach, with_prevailing),
                 _ => (0, 0),
             };
-            self.starts.push(start);
-            self.ends.push(end);
+            met.push(start, end);
         }
         self.met.iter().for_each(|key| self.ranges[*key as usize] = KeyRange::default());
         self.met.clear();
@@ -115,7 +110,7 @@ impl KeyRanges {
     }
 
     /// Puts the rows into the order by key.
-    fn sort(&mut self, right: &SliceRows, rows: Range<usize>) {
+    fn sort(&mut self, right: &SliceRows, rows: Range<usize>, order: &mut Vec<u32>) {
         let mut first = 0;
         for key in &self.met {
             let range = &mut self.ranges[*key as usize];
@@ -124,19 +119,18 @@ impl KeyRanges {
             *range = KeyRange { first, end: first, lower: first, upper: first };
             first += count;
         }
-        self.order.clear();
-        self.order.resize(first as usize, 0);
+        order.resize(first as usize, 0);
         self.times.clear();
         self.times.resize(first as usize, 0);
         // Rows that prevail come first, because they are before all others.
         for row in &self.prevailing {
             let row = *row as usize;
-            place(&mut self.ranges[right.keys[row] as usize], &mut self.order, &mut self.times, row, right.times[row]);
+            place(&mut self.ranges[right.keys[row] as usize], order, &mut self.times, row, right.times[row]);
         }
         let of_rows = right.keys[rows.clone()].iter().zip(&right.times[rows.clone()]);
         for (row, (key, time)) in rows.zip(of_rows) {
             if *key != NO_NUMBER {
-                place(&mut self.ranges[*key as usize], &mut self.order, &mut self.times, row, *time);
+                place(&mut self.ranges[*key as usize], order, &mut self.times, row, *time);
             }
         }
     }
@@ -182,9 +176,9 @@ pub(super) struct SliceCursor {
 }
 
 impl SliceCursor {
-    /// The beginning of a slice.
-    pub(super) fn new(with_prevailing: bool, keys: usize) -> SliceCursor {
-        SliceCursor { next: 0, first: 0, end: 0, last: with_prevailing.then(|| vec![NO_NUMBER; keys]) }
+    /// A cursor at a left row.
+    pub(super) fn new(next: usize, with_prevailing: bool, keys: usize) -> SliceCursor {
+        SliceCursor { next, first: 0, end: 0, last: with_prevailing.then(|| vec![NO_NUMBER; keys]) }
     }
 
     /// Finds what the next group of left rows meets, and returns the group. It has at least `rows_min` rows, unless the
@@ -193,9 +187,9 @@ impl SliceCursor {
         &mut self,
         left: &SliceRows,
         right: &SliceRows,
-        reach: (i64, i64),
-        ranges: &mut KeyRanges,
-        (keys, rows_min): (usize, usize),
+        (reach, keys): ((i64, i64), usize),
+        rows_min: usize,
+        (ranges, met): (&mut KeyRanges, &mut MetRows),
     ) -> Range<usize> {
         let start = self.next;
         let from = left.times[start].saturating_add(reach.0);
@@ -220,7 +214,8 @@ impl SliceCursor {
             rows *= 2;
         }
         self.next = end;
-        ranges.find((left, start..end), (right, self.first..self.end), self.last.as_deref(), reach, keys);
+        let rows = (right, self.first..self.end);
+        ranges.find((left, start..end), rows, self.last.as_deref(), (reach, keys), met);
         start..end
     }
 }

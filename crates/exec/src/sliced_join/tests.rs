@@ -50,6 +50,7 @@ struct SlicedCase {
     reach: TimeReach,
     choice: Choice,
     group_rows: usize,
+    few_rows_max: usize,
     batch_rows: usize,
     workers: usize,
 }
@@ -100,6 +101,7 @@ impl SlicedCase {
             reach: TimeReach { lower: (!is_open).then_some(lower), upper: lower + random.random_range(0..15) },
             choice,
             group_rows: [1, 2, 7, 100][random.random_range(0..4)],
+            few_rows_max: [0, 1, 3, 1000][random.random_range(0..4)],
             batch_rows: [1, 3, 1000][random.random_range(0..3)],
             workers: random.random_range(1..5),
         }
@@ -175,7 +177,7 @@ impl SlicedCase {
             broker: broker.clone(),
             temp: TempSpace::in_memory(),
         };
-        Some(SlicedJoin::with_groups(request, self.group_rows))
+        Some(SlicedJoin::with_groups(request, self.group_rows, self.few_rows_max))
     }
 
     /// The rows of the result as texts, sorted.

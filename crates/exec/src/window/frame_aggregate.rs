@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! counts, exact totals     running counts and totals: two reads for a frame                       total.rs
+//! totals of floats         running totals if these are exact, otherwise a tree              exact_floats.rs
 //! other folds of numbers   a tree                                                                  tree.rs
 //! min, max                 a tree of rows                                                       extreme.rs
 //! first, last              nothing, or the rows with a value
@@ -29,6 +30,7 @@ use rowmill_plan::{Aggregate, SortKey};
 use rowmill_storage::spill::TempSpace;
 
 use super::evaluate::{AggregateRow, Evaluation, argument};
+use super::exact_floats::ExactFloats;
 use super::extreme::{ExtremeRows, extreme_rows};
 use super::failed;
 use super::fixed::validity;
@@ -69,6 +71,10 @@ enum FrameForm {
         counts: RunningCounts,
         totals: ExactTotals,
         scale: i8,
+    },
+    ExactFloat {
+        counts: RunningCounts,
+        totals: ExactFloats,
     },
     Float {
         counts: RunningCounts,
@@ -199,6 +205,10 @@ impl FrameAggregate {
                     }
                 }
             }
+            FrameForm::ExactFloat { counts, totals } => {
+                let totals = ranges().map(|range| totals.of(range)).collect();
+                float_results(aggregate, totals, &counts.of(ranges()))
+            }
             FrameForm::Float { counts, values, tree } => {
                 let of_fold = |fold: &CellFrame<SumFloat>| shown(fold.0.total());
                 let totals = tree.fold(values.values(), ranges(), of_fold);
@@ -316,9 +326,14 @@ impl FrameForm {
         let mask = plain_mask(aggregate, Some(&values), evaluation)?;
         let counts = RunningCounts::new(mask.as_ref(), memory)?;
         if matches!(values.data_type(), DataType::Float32 | DataType::Float64) {
-            memory.grow((rows * size_of::<f64>()) as u64 + PreparedTree::<CellFrame<SumFloat>>::bytes(rows))?;
+            memory.grow((rows * ExactFloats::BYTES) as u64)?;
             let values = cast(&values, &DataType::Float64).map_err(failed)?;
             let values = values.as_primitive::<Float64Type>().clone();
+            if let Some(totals) = ExactFloats::new(values.values(), mask.as_ref()) {
+                return Ok(FrameForm::ExactFloat { counts, totals });
+            }
+            // The values take half of what the totals would.
+            memory.grow(PreparedTree::<CellFrame<SumFloat>>::bytes(rows))?;
             let tree = PreparedTree::new(values.values(), mask);
             return Ok(FrameForm::Float { counts, values, tree });
         }

@@ -261,3 +261,29 @@ fn time_clauses_answer_as_plain_sql() {
         }
     }
 }
+
+#[test]
+fn explain_names_the_slices_of_a_join_whose_windows_are_short() {
+    let database = Database::memory().unwrap();
+    let mut connection = database.connect().unwrap();
+    connection
+        .execute(
+            "SET rows_per_block = 2;
+             CREATE TABLE t (ts TIMESTAMP NOT NULL, s TEXT, q DOUBLE) TIMESTAMP(ts);
+             INSERT INTO t SELECT TIMESTAMP '2026-03-28 22:00:00' + i * INTERVAL '1 minute', 'a', i / 10.0
+                 FROM generate_series(1, 100) g(i);
+             CHECKPOINT",
+        )
+        .unwrap();
+    let mut is_sliced = |bounds: &str| {
+        let join = format!(
+            "SELECT t.ts, sum(u.q) AS q FROM t WINDOW JOIN t u MATCH_CONDITION (t.ts = u.ts) ON t.s = u.s \
+             RANGE BETWEEN {bounds} EXCLUDE PREVAILING"
+        );
+        rows(&mut connection, &format!("EXPLAIN {join}")).unwrap().concat().contains("slices of time")
+    };
+    assert!(is_sliced("1 MINUTE PRECEDING AND 1 MINUTE FOLLOWING"));
+    assert!(is_sliced("3 MINUTES PRECEDING AND CURRENT ROW"));
+    assert!(!is_sliced("1 HOUR PRECEDING AND 1 HOUR FOLLOWING"), "windows are longer than slices");
+    assert!(!is_sliced("INTERVAL '1 month' PRECEDING AND CURRENT ROW"), "a month has no fixed length");
+}

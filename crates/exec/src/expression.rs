@@ -13,6 +13,7 @@ use rowmill_base::{LengthUnit, Result};
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_expr::fold::can_fail;
 use rowmill_expr::functions::{result_bytes_max, with_result_limit};
+use rowmill_plan::function::Volatility;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
@@ -32,6 +33,7 @@ pub struct ExpressionFunction {
     of_lengths: Option<(LengthUnit, Box<ExpressionFunction>)>,
     arithmetic: Option<Arithmetic>,
     case: Option<CaseFunction>,
+    is_ascending: bool,
 }
 
 impl ExpressionFunction {
@@ -46,6 +48,7 @@ impl ExpressionFunction {
             of_lengths: of_lengths(&expr)?,
             arithmetic: arithmetic(&expr).filter(|arithmetic| matches!(arithmetic, Arithmetic::Step(_))),
             case: case(&expr)?,
+            is_ascending: columns.len() == 1 && is_ascending(&expr),
             kind: expr.kind,
             columns,
         })
@@ -79,8 +82,33 @@ impl VectorFunction for ExpressionFunction {
         self.arithmetic.as_ref()
     }
 
+    fn is_ascending(&self) -> bool {
+        self.is_ascending
+    }
+
     fn case(&self) -> Option<&CaseFunction> {
         self.case.as_ref()
+    }
+}
+
+/// Whether an expression over one column never falls while the column, a timestamp or a date, rises.
+fn is_ascending(expr: &ScalarExpr) -> bool {
+    let is_time = |kind: &DataType| matches!(kind, DataType::Timestamp(..) | DataType::Date32);
+    match &expr.op {
+        _ if !is_time(&expr.kind) => false,
+        ExprOp::Column(_) => true,
+        ExprOp::Cast { value, or_null: false } => is_ascending(value),
+        ExprOp::Call(function, arguments) => {
+            let others_are_constant = |ascending: usize| {
+                let mut others = arguments.iter().enumerate().filter(|(place, _)| *place != ascending);
+                others.all(|(_, argument)| argument.as_constant().is_some_and(|value| !value.is_null()))
+            };
+            function.volatility == Volatility::Immutable
+                && function
+                    .ascending_argument
+                    .is_some_and(|place| others_are_constant(place) && arguments.get(place).is_some_and(is_ascending))
+        }
+        _ => false,
     }
 }
 

@@ -13,11 +13,12 @@
 
 mod columns;
 mod gaps;
+mod sliced;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_expr::time_buckets::{BucketRule, TimeBuckets};
@@ -25,6 +26,7 @@ use rowmill_plan::{Fill as FillPlan, FilledBuckets};
 
 use self::columns::FillColumns;
 use self::gaps::{Gaps, NextRow};
+pub(crate) use self::sliced::{BucketSlices, SlicedFill};
 use crate::batch::{BatchSource, Batches};
 use crate::row_keys::RowKeys;
 use crate::share::{share, with_nulls};
@@ -58,15 +60,7 @@ impl Fill {
         batch_rows: usize,
         cancel: Cancel,
     ) -> Result<Arc<Fill>> {
-        let schema = with_nulls(input.schema());
-        let DataType::Timestamp(unit, _) = schema.field(plan.bucket).data_type() else {
-            return Err(Error::internal("a bucket that is no timestamp"));
-        };
-        let kinds = plan.keys.iter().map(|key| schema.field(*key).data_type().clone());
-        let (unit, keys) = (*unit, RowKeys::new(kinds)?);
-        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, schema });
-        // The rule must be right before a row is read.
-        shape.buckets(plan.buckets.origin)?;
+        let shape = FillShape::new(input.schema(), plan)?;
         Ok(Arc::new(Fill {
             input,
             shape,
@@ -86,6 +80,19 @@ impl Fill {
 }
 
 impl FillShape {
+    fn new(schema: &SchemaRef, plan: &FillPlan) -> Result<Arc<FillShape>> {
+        let schema = with_nulls(schema);
+        let DataType::Timestamp(unit, _) = schema.field(plan.bucket).data_type() else {
+            return Err(Error::internal("a bucket that is no timestamp"));
+        };
+        let kinds = plan.keys.iter().map(|key| schema.field(*key).data_type().clone());
+        let (unit, keys) = (*unit, RowKeys::new(kinds)?);
+        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, schema });
+        // The rule must be right before a row is read.
+        shape.buckets(plan.buckets.origin)?;
+        Ok(shape)
+    }
+
     /// The buckets with this origin.
     fn buckets(&self, origin: i64) -> Result<TimeBuckets> {
         let FilledBuckets { stride, zone, offset, .. } = &self.plan.buckets;
@@ -106,39 +113,65 @@ impl BatchSource for Fill {
     fn worker(self: Arc<Self>) -> Batches {
         self.begun_shares.fetch_add(1, Ordering::SeqCst);
         let mut input = Some(Arc::clone(&self.input).worker());
-        let mut gaps = Gaps::new(&self.shape);
-        let mut columns = FillColumns::new(Arc::clone(&self.shape));
+        let mut worker = FillWorker::new(&self.shape);
         share(move || {
             loop {
                 self.cancel.check()?;
-                while columns.added() < self.batch_rows {
-                    match gaps.next_row()? {
-                        NextRow::Read(row) => columns.add_read(row),
-                        NextRow::Added { ticks, previous, next } => columns.add_filled(ticks, previous, next),
-                        NextRow::BatchEnds => break,
-                    }
-                }
-                if columns.added() > 0 {
-                    return columns.finish(gaps.batch()).map(Some);
+                if let Some(batch) = worker.next(self.batch_rows)? {
+                    return Ok(Some(batch));
                 }
                 let Some(batches) = &mut input else { return Ok(None) };
                 match batches.next().transpose()? {
                     Some(batch) => {
                         if batch.num_rows() > 0 {
                             self.has_rows.store(true, Ordering::SeqCst);
-                            gaps.read(&batch)?;
+                            worker.gaps.read(&batch)?;
                         }
                     }
                     None => {
                         input = None;
                         // A range without keys has all of its buckets even if there is no row.
                         let is_empty = self.end_share() && self.shape.plan.keys.is_empty();
-                        gaps.end(is_empty)?;
+                        worker.gaps.end(is_empty)?;
                     }
                 }
             }
         })
     }
+}
+
+/// One worker's part of a FILL.
+struct FillWorker {
+    gaps: Gaps,
+    columns: FillColumns,
+}
+
+impl FillWorker {
+    fn new(shape: &Arc<FillShape>) -> FillWorker {
+        FillWorker { gaps: Gaps::new(shape), columns: FillColumns::new(Arc::clone(shape)) }
+    }
+
+    /// The next batch. Returns `None` if more rows must be read first.
+    fn next(&mut self, batch_rows: usize) -> Result<Option<RecordBatch>> {
+        while self.columns.added() < batch_rows {
+            match self.gaps.next_row()? {
+                NextRow::Read(row) => self.columns.add_read(row),
+                NextRow::Gap => self.columns.add_gap(&mut self.gaps, batch_rows)?,
+                NextRow::BatchEnds => break,
+            }
+        }
+        match self.columns.added() {
+            0 => Ok(None),
+            _ => self.columns.finish(self.gaps.batch()).map(Some),
+        }
+    }
+}
+
+/// The same rows with a schema that allows NULLs.
+fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)
+        .map_err(|error| Error::internal(format!("the rows of a FILL: {error}")))
 }
 
 /// Joins the rows of two batches.

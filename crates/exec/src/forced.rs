@@ -20,6 +20,8 @@ pub struct Forced {
     pub join: Option<JoinWay>,
     /// Makes operators write their state to disk whenever they can.
     pub spills: bool,
+    /// Makes groupings work by slices of time whenever they can.
+    pub slices: bool,
 }
 
 /// The way in which rows find their groups.

@@ -34,6 +34,12 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Whether the function reads one column only, and its result never falls while the column rises. Its result for a
+    /// value must not be NULL.
+    fn is_ascending(&self) -> bool {
+        false
+    }
+
     /// If the function is a CASE, returns its branches. The engine asks for them if several columns of a block are
     /// read.
     fn case(&self) -> Option<&CaseFunction> {

@@ -3,27 +3,33 @@
 //! The rows of a block that can still be newest are few once newer blocks were read, so we read blocks from the newest
 //! backwards by their zone maps. A block need not be read if each of the keys that it lists has a row that is newer
 //! than its newest row. With one key, the value list of the block says so, and no row is touched: of a table in the
-//! order of time usually one block is read, and the value lists of the others.
+//! order of time usually one block is read, and the value lists of the others. A list that equals the one before is not
+//! even searched for its keys.
 //!
 //! Of rows with the same time the one with the greatest row number is newest. NULL is a key.
 
 mod newest;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Error, Result};
 use rowmill_storage::chunk::Chunk;
-use rowmill_storage::{Block, TableSource, concat_values};
+use rowmill_storage::{Block, RowNumbers, TableDef, TableSource, concat_values, times_of};
 
 use self::newest::{NewestRows, RowPlace};
 use crate::batch::{BatchSource, Batches};
-use crate::row_keys::RowKeys;
+use crate::row_keys::{KeyRows, RowKeys};
 use crate::share::{share, with_nulls};
+
+/// The rows of a sorted block that are read at once. A few thousand rows usually have all keys, and steps much larger than
+/// a page of packed values cost nothing more for each row.
+const STEP_ROWS: usize = 1 << 14;
 
 /// What a [`LatestRows`] gives. Columns are positions in the definition of the table.
 #[derive(Clone, Debug)]
@@ -78,20 +84,21 @@ impl LatestRows {
             self.cancel.check()?;
             let values = |column: &usize| run.values(table, *column);
             let keys = self.request.keys.iter().map(values).collect::<Result<Vec<_>>>()?;
-            let times = ticks(&run.values(table, self.request.time)?)?;
+            let times = times_of(&run.values(table, self.request.time)?)?;
             let keys = self.keys.encode(&keys)?;
             let first = run.first_row().0;
-            for row in 0..run.rows() {
+            for (row, time) in times.into_iter().enumerate() {
                 if run.deleted().is_none_or(|deleted| !deleted.contains(row as u32)) {
                     let place = RowPlace { part: place as u32, row: row as u32, is_recent: true };
-                    newest.add(keys.get(row), times[row], first + row as u64, place);
+                    newest.add(keys.get(row), time, first + row as u64, place);
                 }
             }
             newest.account()?;
         }
+        let mut covered = None;
         for (place, block, newest_time) in self.blocks_newest_first()? {
             self.cancel.check()?;
-            self.block(&mut newest, place, block, newest_time)?;
+            self.block(&mut newest, &mut covered, place, block, newest_time)?;
             newest.account()?;
         }
         Ok(newest)
@@ -104,7 +111,7 @@ impl LatestRows {
             let head = block.chunk_head(self.source.table(), self.request.time)?;
             let zone = head.as_ref().and_then(Chunk::zone);
             let newest = match zone.and_then(|zone| zone.max) {
-                Some(bound) => ticks(&bound.value)?[0],
+                Some(bound) => times_of(&bound.value)?[0],
                 None => i64::MAX,
             };
             blocks.push((place, block, newest));
@@ -113,69 +120,93 @@ impl LatestRows {
         Ok(blocks)
     }
 
-    /// Adds the rows of a block, unless it has no row that can be newest.
-    fn block(&self, newest: &mut NewestRows, place: usize, block: &Block, newest_time: i64) -> Result<()> {
+    /// Adds the rows of a block, unless it has no row that can be newest. `covered` is the list of an earlier block.
+    fn block(
+        &self,
+        newest: &mut NewestRows,
+        covered: &mut Option<CoveredList>,
+        place: usize,
+        block: &Block,
+        newest_time: i64,
+    ) -> Result<()> {
         let table = self.source.table();
         let rows = block.rows();
-        let listed = match self.request.keys.as_slice() {
-            [key] => self.listed_keys(block, *key)?,
-            _ => None,
-        };
         let is_deleted = |row: usize| block.deleted().is_some_and(|deleted| deleted.contains(row as u32));
         let at = |row: usize| RowPlace { part: place as u32, row: row as u32, is_recent: false };
-        let Some((chunk, keys)) = listed else {
+        let listed = match self.request.keys.as_slice() {
+            [key] => listed_values(block, table, *key)?,
+            _ => None,
+        };
+        let Some((chunk, values)) = listed else {
             let values = |column: &usize| self.values(block, *column);
             let keys = self.request.keys.iter().map(values).collect::<Result<Vec<_>>>()?;
             let keys = self.keys.encode(&keys)?;
-            let (numbers, times) = (block.row_numbers(table)?, self.times(block)?);
+            let (numbers, times) = (block.row_numbers(table)?, self.times(block, 0..rows)?);
             for row in (0..rows).filter(|row| !is_deleted(*row)) {
                 newest.add(keys.get(row), times[row], numbers.at(row), at(row));
             }
             return Ok(());
         };
-        let codes_open: Vec<bool> = keys.iter().map(|key| !newest.is_newer(key, newest_time)).collect();
-        if codes_open.iter().all(|is_open| !is_open) {
+        // Blocks of a table often list the same keys, and comparing two lists is cheaper than seeking each key.
+        let has_null = chunk.null_count() > 0;
+        if covered.as_ref().is_some_and(|list| newest_time < list.oldest && list.is_equal(&values, has_null)) {
             return Ok(());
         }
-        let (numbers, times) = (block.row_numbers(table)?, self.times(block)?);
-        let mut codes = Vec::with_capacity(rows);
-        chunk.codes(0..rows, &mut codes)?;
-        // The newest row of each code, found without hashing.
-        let mut best: Vec<Option<u32>> = vec![None; keys.len()];
-        for row in 0..rows {
-            let code = codes[row] as usize;
-            let is_better = match best[code] {
-                None => true,
-                Some(other) => {
-                    let other = other as usize;
-                    (times[row], numbers.at(row)) > (times[other], numbers.at(other))
+        let keys = ListedKeys::new(&self.keys, &values, has_null)?;
+        let codes_open: Vec<bool> = keys.iter().map(|key| !newest.is_newer(key, newest_time)).collect();
+        if codes_open.contains(&true) {
+            let numbers = block.row_numbers(table)?;
+            let best = self.newest_of_codes(block, &chunk, &numbers, &codes_open)?;
+            for (best, key) in best.into_iter().zip(keys.iter()) {
+                if let Some((time, row)) = best {
+                    newest.add(key, time, numbers.at(row as usize), at(row as usize));
                 }
-            };
-            if is_better && codes_open[code] && !is_deleted(row) {
-                best[code] = Some(row as u32);
             }
         }
-        for (code, row) in best.into_iter().enumerate() {
-            if let Some(row) = row.map(|row| row as usize) {
-                newest.add(&keys[code], times[row], numbers.at(row), at(row));
-            }
+        if let Some(oldest) = newest.oldest_of(keys.iter()) {
+            *covered = Some(CoveredList { values, has_null, oldest });
         }
         Ok(())
     }
 
-    /// The keys that a block lists, by their codes, in the form of [`RowKeys`]. `None` if it has no list for the
-    /// column.
-    fn listed_keys(&self, block: &Block, key: usize) -> Result<Option<(Chunk, Vec<Vec<u8>>)>> {
-        let Some(chunk) = block.chunk(self.source.table(), key)? else { return Ok(None) };
-        let Some(values) = chunk.values()? else { return Ok(None) };
-        let encoded = self.keys.encode(std::slice::from_ref(&values))?;
-        let mut keys: Vec<Vec<u8>> = (0..values.len()).map(|code| encoded.get(code).to_vec()).collect();
-        if chunk.null_count() > 0 {
-            // The code of NULL is the number of values.
-            let null = arrow::array::new_null_array(values.data_type(), 1);
-            keys.push(self.keys.encode(&[null])?.get(0).to_vec());
+    /// The time and the position of the newest row of each code of a block, for codes that are open.
+    fn newest_of_codes(
+        &self,
+        block: &Block,
+        chunk: &Chunk,
+        numbers: &RowNumbers,
+        codes_open: &[bool],
+    ) -> Result<Vec<Option<(i64, u32)>>> {
+        let is_deleted = |row: usize| block.deleted().is_some_and(|deleted| deleted.contains(row as u32));
+        let mut best: Vec<Option<(i64, u32)>> = vec![None; codes_open.len()];
+        let mut missing = codes_open.iter().filter(|is_open| **is_open).count();
+        let is_sorted = self.source.time_column() == Some(self.request.time);
+        let (mut end, mut codes) = (block.rows(), Vec::new());
+        while end > 0 {
+            // The last rows of a sorted block are its newest ones.
+            let start = if is_sorted { end.saturating_sub(STEP_ROWS) } else { 0 };
+            codes.clear();
+            chunk.codes(start..end, &mut codes)?;
+            let times = self.times(block, start..end)?;
+            debug_assert!(!is_sorted || times.is_sorted(), "blocks of a time table are in the order of time");
+            for (row, (code, time)) in (start..end).zip(codes.iter().zip(&times)) {
+                let code = *code as usize;
+                let is_better = match best[code] {
+                    None => true,
+                    Some((other, at)) => (*time, numbers.at(row)) > (other, numbers.at(at as usize)),
+                };
+                if is_better && codes_open[code] && !is_deleted(row) {
+                    missing -= usize::from(best[code].is_none());
+                    best[code] = Some((*time, row as u32));
+                }
+            }
+            // Rows before these can have the same time as the first one, and a greater number.
+            if missing == 0 && best.iter().flatten().all(|(time, _)| *time > times[0]) {
+                break;
+            }
+            end = start;
         }
-        Ok(Some((chunk, keys)))
+        Ok(best)
     }
 
     fn values(&self, block: &Block, column: usize) -> Result<ArrayRef> {
@@ -190,14 +221,14 @@ impl LatestRows {
         rowmill_storage::repeat_missing(column.missing.as_ref(), &column.kind.arrow(), rows)
     }
 
-    fn times(&self, block: &Block) -> Result<Vec<i64>> {
+    fn times(&self, block: &Block, rows: Range<usize>) -> Result<Vec<i64>> {
         match block.chunk(self.source.table(), self.request.time)? {
             Some(chunk) => {
-                let mut times = Vec::with_capacity(block.rows());
-                chunk.integers(0..block.rows(), &mut times)?;
+                let mut times = Vec::with_capacity(rows.len());
+                chunk.integers(rows, &mut times)?;
                 Ok(times)
             }
-            None => ticks(&self.missing(self.request.time, block.rows())?),
+            None => times_of(&self.missing(self.request.time, rows.len())?),
         }
     }
 
@@ -224,7 +255,7 @@ impl LatestRows {
             }
             if self.request.row_numbers {
                 let numbers = match same_part[0].is_recent {
-                    true => rowmill_storage::RowNumbers::Dense(self.source.runs()[part].first_row()),
+                    true => RowNumbers::Dense(self.source.runs()[part].first_row()),
                     false => self.source.blocks()[part].row_numbers(table)?,
                 };
                 let numbers = rows.iter().map(|row| numbers.at(*row as usize));
@@ -268,14 +299,47 @@ impl BatchSource for LatestRows {
     }
 }
 
-/// The values of a date or timestamp as integers.
-fn ticks(values: &ArrayRef) -> Result<Vec<i64>> {
-    let values = match values.data_type() {
-        DataType::Date32 => arrow::compute::cast(values, &DataType::Int32).map_err(failed)?,
-        _ => Arc::clone(values),
-    };
-    let values = arrow::compute::cast(&values, &DataType::Int64).map_err(failed)?;
-    Ok(values.as_primitive::<Int64Type>().values().to_vec())
+/// The list of a block whose keys all have a newest row.
+struct CoveredList {
+    values: ArrayRef,
+    has_null: bool,
+    /// The time of the oldest of these rows.
+    oldest: i64,
+}
+
+impl CoveredList {
+    fn is_equal(&self, values: &ArrayRef, has_null: bool) -> bool {
+        self.has_null == has_null && self.values.len() == values.len() && *self.values == **values
+    }
+}
+
+/// The keys that a block lists, by their codes, in the form of [`RowKeys`].
+struct ListedKeys {
+    keys: KeyRows,
+    values: usize,
+    /// The key of NULL, whose code is the number of values.
+    null: Option<KeyRows>,
+}
+
+impl ListedKeys {
+    fn new(keys: &RowKeys, values: &ArrayRef, has_null: bool) -> Result<ListedKeys> {
+        let null = || keys.encode(&[arrow::array::new_null_array(values.data_type(), 1)]);
+        Ok(ListedKeys {
+            keys: keys.encode(std::slice::from_ref(values))?,
+            values: values.len(),
+            null: has_null.then(null).transpose()?,
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.values).map(|code| self.keys.get(code)).chain(self.null.iter().map(|null| null.get(0)))
+    }
+}
+
+/// The values that a block lists for a column. `None` if it has no list for the column.
+fn listed_values(block: &Block, table: &TableDef, key: usize) -> Result<Option<(Chunk, ArrayRef)>> {
+    let Some(chunk) = block.chunk(table, key)? else { return Ok(None) };
+    Ok(chunk.values()?.map(|values| (chunk, values)))
 }
 
 fn failed(error: arrow::error::ArrowError) -> Error {

@@ -9,7 +9,7 @@
 //!   read.
 //! - `expression`, `function`, `arithmetic`, `case`: values of expressions. `filter`, `project`: batches of them.
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
-//! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
+//! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
 //! - `join`, `ordered_join`, `sliced_asof`, `single_row`: joins, and the check of scalar subqueries. `union`,
 //!   `set_all`: set operations.
@@ -58,6 +58,7 @@ pub mod share;
 mod shared;
 mod single_row;
 mod sliced_asof;
+mod sliced_group;
 pub mod sort;
 mod spill_buckets;
 mod spin;

@@ -27,7 +27,7 @@ use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
 use crate::case::CaseFunction;
 use crate::expand::Expand;
-use crate::fill::Fill;
+use crate::fill::{Fill, SlicedFill};
 use crate::filter::Filter;
 use crate::first_rows::FirstRows;
 use crate::forced::forced;
@@ -45,6 +45,7 @@ use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
 use crate::sliced_asof::{SliceSide, SlicedAsof, SlicedRequest, TimeSlices};
+use crate::sliced_group::{GroupSlices, SlicedGroup};
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
 use crate::unnest::{Unnest, UnnestRequest};
@@ -152,8 +153,7 @@ impl Builder {
                     row_numbers: latest.scan.row_number,
                     batch_rows: self.batch_rows,
                 };
-                let rows = LatestRows::new(table, request, &latest.scan.schema, broker, self.cancel.clone())?;
-                rows
+                LatestRows::new(table, request, &latest.scan.schema, broker, self.cancel.clone())?
             }
             Node::Filter { input, condition, .. } => {
                 let input = self.build_below(input, Wish::All, &mut operator)?;
@@ -172,17 +172,17 @@ impl Builder {
                 });
                 Project::new(input, exprs.collect(), schema, self.cancel.clone())
             }
-            Node::Group { input, group, schema, .. } => match adapted(group, schema, &self.functions)? {
+            Node::Group { input, group, schema, rows } => match adapted(group, schema, &self.functions)? {
                 None => {
                     let request = self.group_request(input, (group, schema), &self.functions, wish, (broker, temp));
-                    self.group(input, request, &mut operator)?
+                    self.group(input, request, *rows, &mut operator)?
                 }
                 Some(AdaptedGroup { group, functions, schema: own_schema, result }) => {
                     // The adapted group has other forms of values in place of some columns, and these may sort
                     // differently. We can therefore not pass an order on, but a number of rows we can.
                     let wish = if result.is_none() || matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
                     let request = self.group_request(input, (&group, &own_schema), &functions, wish, (broker, temp));
-                    let groups = self.group(input, request, &mut operator)?;
+                    let groups = self.group(input, request, *rows, &mut operator)?;
                     match result {
                         None => groups,
                         Some(result) => Project::new(groups, result, schema, self.cancel.clone()),
@@ -286,8 +286,12 @@ impl Builder {
                 Series::new(input, self.series_request(series))?
             }
             Node::Fill(fill) => {
-                let input = self.build_below(&fill.input, Wish::All, &mut operator)?;
-                Fill::new(input, fill, self.batch_rows, self.cancel.clone())?
+                if let Some(sliced) = self.sliced_fill(fill, (&broker, &temp), &mut operator)? {
+                    sliced
+                } else {
+                    let input = self.build_below(&fill.input, Wish::All, &mut operator)?;
+                    Fill::new(input, fill, self.batch_rows, self.cancel.clone())?
+                }
             }
             Node::Shared { number, input } => self.shared(*number, input, &mut operator, broker)?,
             Node::Recursive(recursive) => self.recursive(recursive, &mut operator, broker)?,
@@ -475,8 +479,42 @@ impl Builder {
         Project::new(source, columns, &scan.schema, self.cancel.clone())
     }
 
-    /// Builds a grouping of the rows of `input`.
-    fn group(&self, input: &Node, request: GroupRequest, operator: &mut Operator) -> Result<Arc<dyn BatchSource>> {
+    /// A FILL over a grouping that can be cut into slices of time. It sorts each slice by itself, so the sort and the
+    /// grouping below it are not built.
+    fn sliced_fill(
+        &self,
+        fill: &plan::Fill,
+        (broker, temp): (&Broker, &TempSpace),
+        operator: &mut Operator,
+    ) -> Result<Option<Arc<SlicedFill>>> {
+        let Node::Sort { input: grouping, keys, skip: 0, rows: None } = &*fill.input else { return Ok(None) };
+        let Node::Group { input, group, schema, rows } = &**grouping else { return Ok(None) };
+        let is_in_order = keys.iter().map(|key| key.column).eq(fill.keys.iter().copied().chain([fill.bucket]));
+        let Some(scan) = self.columnar_scan(input).filter(|_| is_in_order && fill.origin.is_none()) else {
+            return Ok(None);
+        };
+        if adapted(group, schema, &self.functions)?.is_some() {
+            return Ok(None);
+        }
+        let resources = (broker.clone(), temp.clone());
+        let request = self.group_request(input, (group, schema), &self.functions, Wish::All, resources);
+        let metrics = Arc::clone(&request.metrics);
+        let slices = GroupSlices::of(&self.tables[scan.table], &request, *rows)?;
+        let Some(slices) = slices.filter(|slices| slices.key() == fill.bucket) else { return Ok(None) };
+        let below = |input: Operator| Operator { inputs: vec![input], ..Operator::default() };
+        operator.inputs.push(below(below(Operator::of_scan(&metrics))));
+        let resources = (self.cancel.clone(), broker.clone());
+        SlicedFill::new(Arc::new(slices), fill, self.batch_rows, resources).map(Some)
+    }
+
+    /// Builds a grouping of the rows of `input` with about `groups` groups.
+    fn group(
+        &self,
+        input: &Node,
+        request: GroupRequest,
+        groups: Option<f64>,
+        operator: &mut Operator,
+    ) -> Result<Arc<dyn BatchSource>> {
         let Some(scan) = self.columnar_scan(input) else {
             // The key of the table yields MIN or MAX with the first row that the scan finds, so we ask for one row
             // only.
@@ -494,6 +532,9 @@ impl Builder {
         };
         // The grouping reads the blocks of the table itself, so no scan operator runs between them.
         operator.inputs.push(Operator::of_scan(&request.metrics));
+        if let Some(slices) = GroupSlices::of(&self.tables[scan.table], &request, groups)? {
+            return Ok(SlicedGroup::new(slices));
+        }
         group_table(&self.tables[scan.table], request)
     }
 
@@ -708,6 +749,10 @@ impl VectorFunction for Moved {
 
     fn arithmetic(&self) -> Option<&Arithmetic> {
         self.function.arithmetic()
+    }
+
+    fn is_ascending(&self) -> bool {
+        self.function.is_ascending()
     }
 
     fn case(&self) -> Option<&CaseFunction> {

@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Broker, Cancel, Error, Result};
 
 use self::key_numbers::{KeyNumbers, NO_NUMBER, SharedNumbers};
-pub(crate) use self::slices::{SliceSide, TimeSlices};
+pub(crate) use self::slices::{SliceSide, TimeSlices, block_times, time_array};
 use crate::batch::{BatchSource, Batches};
 use crate::phase::CANCEL_INTERVAL;
 use crate::scan::ScanMetrics;

@@ -92,6 +92,14 @@ impl TimeBuckets {
         }
     }
 
+    /// The ticks between the beginnings of buckets, if it is the same for all of them.
+    pub fn even_stride(&self) -> Option<i64> {
+        match (self.stride, self.zone) {
+            (BucketStride::Ticks(ticks), None) => Some(ticks),
+            _ => None,
+        }
+    }
+
     /// Returns the beginning of the bucket after the one that begins at `start`. Returns `None` if the type cannot
     /// hold it, or if buckets do not begin at whole ticks.
     pub fn next(&self, start: i64) -> Option<i64> {

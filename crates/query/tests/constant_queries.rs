@@ -161,7 +161,7 @@ fn queries_of_the_suite_without_tables_give_their_rows() {
                 continue;
             }
             // The parser of the sessions refuses these before they are bound.
-            if rest == "error neither a number nor a name" {
+            if rest.ends_with("neither a number nor a name") {
                 continue;
             }
             let Some(found) = answer(&sql) else { continue };

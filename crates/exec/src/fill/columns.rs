@@ -1,32 +1,36 @@
 //! Makes the columns of a batch of a FILL from rows of the input and rows that are added.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, UInt32Array,
 };
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit, UInt64Type};
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Constant, FillMode};
 
 use super::FillShape;
-use super::gaps::ticks_at;
+use super::gaps::{Gaps, ticks_at};
 
 /// The rows of a batch while it is made.
 pub(super) struct FillColumns {
     shape: Arc<FillShape>,
     /// For each row the row of the input that it is, or the one before it, or, before the first one, the one after it.
     sources: Vec<u32>,
-    /// For each row that is added, its place in the batch and its neighbours.
-    filled: Vec<FilledRow>,
+    /// The rows that are added.
+    filled: Vec<FilledRows>,
+    /// The beginnings of their buckets.
+    ticks: Vec<i64>,
 }
 
-struct FilledRow {
-    place: usize,
-    ticks: i64,
+/// Rows of a batch that are added one after the other, with the same neighbours.
+struct FilledRows {
+    places: Range<usize>,
     previous: Option<u32>,
     next: Option<u32>,
 }
@@ -42,24 +46,34 @@ struct FillSources {
 }
 
 impl FillSources {
-    fn of(sources: &[u32], filled: &[FilledRow]) -> FillSources {
-        let with_nulls = |is_null: &dyn Fn(&FilledRow) -> bool| {
-            let mut are_valid = vec![true; sources.len()];
-            filled.iter().filter(|row| is_null(row)).for_each(|row| are_valid[row.place] = false);
-            UInt32Array::new(sources.to_vec().into(), Some(NullBuffer::from(are_valid)))
+    fn of(sources: Vec<u32>, filled: &[FilledRows]) -> FillSources {
+        let sources = ScalarBuffer::from(sources);
+        let with_nulls = |is_null: fn(&FilledRows) -> bool| {
+            let nulls = filled.iter().any(is_null).then(|| NullBuffer::new(!&marked(sources.len(), filled, is_null)));
+            UInt32Array::new(sources.clone(), nulls)
         };
-        let neighbours = with_nulls(&|row| row.previous.is_none() && row.next.is_none());
-        let previous = match filled.iter().all(|row| row.previous.is_some()) {
-            true => neighbours.clone(),
-            false => with_nulls(&|row| row.previous.is_none()),
-        };
-        FillSources { neighbours, previous, own: with_nulls(&|_| true) }
+        FillSources {
+            neighbours: with_nulls(|rows| rows.previous.is_none() && rows.next.is_none()),
+            previous: with_nulls(|rows| rows.previous.is_none()),
+            own: with_nulls(|_| true),
+        }
     }
+}
+
+/// Sets a bit for each added row that `is_marked`.
+fn marked(rows: usize, filled: &[FilledRows], is_marked: fn(&FilledRows) -> bool) -> BooleanBuffer {
+    let mut marks = BooleanBufferBuilder::new(rows);
+    for added in filled.iter().filter(|added| is_marked(added)) {
+        marks.append_n(added.places.start - marks.len(), false);
+        marks.append_n(added.places.len(), true);
+    }
+    marks.append_n(rows - marks.len(), false);
+    marks.finish()
 }
 
 impl FillColumns {
     pub(super) fn new(shape: Arc<FillShape>) -> FillColumns {
-        FillColumns { shape, sources: Vec::new(), filled: Vec::new() }
+        FillColumns { shape, sources: Vec::new(), filled: Vec::new(), ticks: Vec::new() }
     }
 
     /// The number of rows so far.
@@ -71,26 +85,32 @@ impl FillColumns {
         self.sources.push(row as u32);
     }
 
-    pub(super) fn add_filled(&mut self, ticks: i64, previous: Option<usize>, next: Option<usize>) {
+    /// Adds rows of the gap that comes next, until there are `rows_max` rows.
+    pub(super) fn add_gap(&mut self, gaps: &mut Gaps, rows_max: usize) -> Result<()> {
+        let (from, ticks) = (self.sources.len(), self.ticks.len());
+        let (previous, next) = gaps.read_gap(rows_max - from, &mut self.ticks)?;
         let (previous, next) = (previous.map(|row| row as u32), next.map(|row| row as u32));
-        self.filled.push(FilledRow { place: self.sources.len(), ticks, previous, next });
-        self.sources.push(previous.or(next).unwrap_or(0));
+        let places = from..from + self.ticks.len() - ticks;
+        self.sources.resize(places.end, previous.or(next).unwrap_or(0));
+        self.filled.push(FilledRows { places, previous, next });
+        Ok(())
     }
 
     /// Makes the batch of the rows so far, which name rows of `input`, and begins the next one.
     pub(super) fn finish(&mut self, input: &RecordBatch) -> Result<RecordBatch> {
-        let rows = self.sources.len();
+        let sources = std::mem::take(&mut self.sources);
+        let rows = sources.len();
         let columns = if self.filled.is_empty() {
-            let sources = UInt32Array::from(std::mem::take(&mut self.sources));
+            let sources = UInt32Array::from(sources);
             input.columns().iter().map(|column| taken(column, &sources)).collect::<Result<Vec<_>>>()?
         } else {
-            let sources = FillSources::of(&self.sources, &self.filled);
+            let sources = FillSources::of(sources, &self.filled);
             let mut columns = Vec::with_capacity(input.num_columns());
             for place in 0..input.num_columns() {
                 columns.push(self.column(input, place, &sources)?);
             }
-            self.sources.clear();
             self.filled.clear();
+            self.ticks.clear();
             columns
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -106,11 +126,13 @@ impl FillColumns {
         if place == plan.bucket {
             let own = cast(&taken(column, &sources.neighbours)?, &DataType::Int64).map_err(failed)?;
             let own = own.as_primitive::<Int64Type>();
-            let mut ticks = own.values().to_vec();
-            self.filled.iter().for_each(|row| ticks[row.place] = row.ticks);
+            let (mut ticks, mut added) = (own.values().to_vec(), 0);
+            for rows in &self.filled {
+                ticks[rows.places.clone()].copy_from_slice(&self.ticks[added..added + rows.places.len()]);
+                added += rows.places.len();
+            }
             // Only a row of the input can have no bucket.
-            let is_filled = || self.are_filled();
-            let nulls = own.nulls().map(|nulls| NullBuffer::new(nulls.inner() | is_filled().values()));
+            let nulls = own.nulls().map(|nulls| NullBuffer::new(nulls.inner() | self.are_filled(ticks.len()).values()));
             return cast(&Int64Array::new(ticks.into(), nulls), column.data_type()).map_err(failed);
         }
         match &plan.values[place] {
@@ -119,21 +141,19 @@ impl FillColumns {
             FillMode::Previous(of) => {
                 let own = taken(column, &sources.own)?;
                 let other = taken(input.column(*of), &sources.previous)?;
-                zip(&self.are_filled(), &other, &own).map_err(failed)
+                zip(&self.are_filled(own.len()), &other, &own).map_err(failed)
             }
             FillMode::Value(value) => {
                 let own = taken(column, &sources.own)?;
                 let value = arrow::array::Scalar::new(Arc::clone(Constant::array(value)));
-                zip(&self.are_filled(), &value, &own).map_err(failed)
+                zip(&self.are_filled(own.len()), &value, &own).map_err(failed)
             }
             FillMode::Linear => self.interpolated(input, column, sources),
         }
     }
 
-    fn are_filled(&self) -> BooleanArray {
-        let mut are_filled = vec![false; self.sources.len()];
-        self.filled.iter().for_each(|row| are_filled[row.place] = true);
-        BooleanArray::from(are_filled)
+    fn are_filled(&self, rows: usize) -> BooleanArray {
+        BooleanArray::from(marked(rows, &self.filled, |_| true))
     }
 
     /// The column with values on the straight line between their neighbours.
@@ -145,7 +165,7 @@ impl FillColumns {
             let values = cast(column, &DataType::Float64).map_err(failed)?;
             let values = values.as_primitive::<Float64Type>();
             let made: PrimitiveArray<Float64Type> = self
-                .lines(buckets, values)
+                .lines(own.len(), buckets, values)
                 .map(|line| line.map(|(from, to, passed, whole)| from + (to - from) * passed as f64 / whole as f64))
                 .collect();
             cast(&made, column.data_type()).map_err(failed)?
@@ -153,33 +173,55 @@ impl FillColumns {
             let numbers = WholeNumbers::of(column)?;
             let values = &numbers.values;
             let made = self
-                .lines(buckets, values)
+                .lines(own.len(), buckets, values)
                 .map(|line| line.map(|(from, to, passed, whole)| rounded_quotient(from, to, passed, whole)));
             numbers.restored(made.collect(), column.data_type())?
         };
-        zip(&self.are_filled(), &added, &own).map_err(failed)
+        zip(&self.are_filled(own.len()), &added, &own).map_err(failed)
     }
 
     /// For each row that is added and has both neighbours with a value: their values, the time that has passed since
     /// the first one, and the time between them.
-    fn lines<'a, T: arrow::datatypes::ArrowPrimitiveType>(
+    fn lines<'a, T: ArrowPrimitiveType>(
         &'a self,
+        rows: usize,
         buckets: &'a ArrayRef,
         values: &'a PrimitiveArray<T>,
     ) -> impl Iterator<Item = Option<(T::Native, T::Native, i128, i128)>> + 'a {
-        let mut filled = self.filled.iter().peekable();
-        (0..self.sources.len()).map(move |place| {
-            let row = filled.next_if(|row| row.place == place)?;
-            let (previous, next) = (row.previous? as usize, row.next? as usize);
-            if values.is_null(previous) || values.is_null(next) {
-                return None;
+        let unit = self.shape.unit;
+        let mut ends = None;
+        let (mut filled, mut ticks) = (self.filled.iter().peekable(), self.ticks.iter());
+        (0..rows).map(move |place| {
+            let added = filled.peek().filter(|added| added.places.start <= place)?;
+            let ticks = *ticks.next()?;
+            if added.places.start == place {
+                ends = match (added.previous, added.next) {
+                    (Some(previous), Some(next)) => line_between(buckets, values, unit, [previous, next]),
+                    _ => None,
+                };
             }
-            let unit = self.shape.unit;
-            let before = i128::from(ticks_at(buckets, unit, previous)?);
-            let after = i128::from(ticks_at(buckets, unit, next)?);
-            Some((values.value(previous), values.value(next), i128::from(row.ticks) - before, after - before))
+            if added.places.end == place + 1 {
+                filled.next();
+            }
+            let (from, to, before, after) = ends?;
+            Some((from, to, i128::from(ticks) - before, after - before))
         })
     }
+}
+
+/// The values of two rows and their times. `None` if one of them has no value.
+fn line_between<T: ArrowPrimitiveType>(
+    buckets: &ArrayRef,
+    values: &PrimitiveArray<T>,
+    unit: TimeUnit,
+    rows: [u32; 2],
+) -> Option<(T::Native, T::Native, i128, i128)> {
+    let [previous, next] = rows.map(|row| row as usize);
+    if values.is_null(previous) || values.is_null(next) {
+        return None;
+    }
+    let [before, after] = [ticks_at(buckets, unit, previous)?, ticks_at(buckets, unit, next)?].map(i128::from);
+    Some((values.value(previous), values.value(next), before, after))
 }
 
 /// The values of a column of whole numbers, decimals, dates or times as 128-bit numbers.

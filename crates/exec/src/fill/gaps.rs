@@ -9,21 +9,15 @@ use arrow::datatypes::{
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::time_buckets::TimeBuckets;
 
-use super::{FillShape, joined};
+use super::{FillShape, joined, with_schema};
 use crate::row_keys::KeyRows;
 
 /// The next row of the result. Rows of the input are named by their places in [`Gaps::batch`].
 pub(super) enum NextRow {
     /// A row of the input.
     Read(usize),
-    /// A row that is added for the bucket that begins at `ticks`.
-    Added {
-        ticks: i64,
-        /// The last row before it that has its keys.
-        previous: Option<usize>,
-        /// The first row after it that has its keys.
-        next: Option<usize>,
-    },
+    /// Rows that are added. [`Gaps::read_gap`] gives them.
+    Gap,
     /// The batch has no more rows. The caller must give the next one.
     BatchEnds,
 }
@@ -37,13 +31,48 @@ struct Gap {
     next: Option<usize>,
 }
 
+/// What a [`Gaps`] needs to know about the rows of a slice of time, which are in the order of keys and buckets.
+#[derive(Default)]
+pub(super) struct Section {
+    /// The number of the key of each row. Equal keys have equal numbers.
+    pub(super) keys: Vec<u32>,
+    /// Whether a row is the last one of its key in the slices before, and therefore no row of this slice.
+    pub(super) are_carried: Vec<bool>,
+    /// Whether no slice follows.
+    pub(super) is_last: bool,
+}
+
+/// The keys of the rows that are being read.
+enum GapKeys {
+    Bytes(KeyRows),
+    Section(Section),
+}
+
+impl GapKeys {
+    fn are_equal(&self, one: usize, other: usize) -> bool {
+        match self {
+            GapKeys::Bytes(keys) => keys.get(one) == keys.get(other),
+            GapKeys::Section(section) => section.keys[one] == section.keys[other],
+        }
+    }
+
+    fn is_carried(&self, row: usize) -> bool {
+        matches!(self, GapKeys::Section(section) if section.are_carried[row])
+    }
+
+    /// Whether the last row of a key is its last row in the whole result.
+    fn are_whole(&self) -> bool {
+        !matches!(self, GapKeys::Section(section) if !section.is_last)
+    }
+}
+
 /// The rows of a FILL, found one after the other.
 pub(super) struct Gaps {
     shape: Arc<FillShape>,
     buckets: Option<TimeBuckets>,
     /// The rows that are being read: the last row of the batch before, if there is one, and a batch.
     rows: Option<RecordBatch>,
-    keys: Option<KeyRows>,
+    keys: Option<GapKeys>,
     ticks: Option<ArrayRef>,
     /// The row before the next one, whose gap to the next one was not looked at yet.
     previous: Option<usize>,
@@ -71,6 +100,17 @@ impl Gaps {
         }
     }
 
+    /// The rows of a slice of time.
+    pub(super) fn of_section(shape: &Arc<FillShape>, rows: RecordBatch, section: Section) -> Result<Gaps> {
+        Ok(Gaps {
+            buckets: Some(shape.buckets(shape.plan.buckets.origin)?),
+            ticks: Some(Arc::clone(rows.column(shape.plan.bucket))),
+            rows: Some(rows),
+            keys: Some(GapKeys::Section(section)),
+            ..Gaps::new(shape)
+        })
+    }
+
     /// The rows that [`NextRow`] names.
     pub(super) fn batch(&self) -> &RecordBatch {
         self.rows.as_ref().expect("a row was read")
@@ -79,12 +119,7 @@ impl Gaps {
     /// Takes the next rows of the input.
     pub(super) fn read(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = Arc::clone(&self.shape.schema);
-        let batch = RecordBatch::try_new_with_options(
-            Arc::clone(&schema),
-            batch.columns().to_vec(),
-            &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-        );
-        let batch = batch.map_err(|error| Error::internal(format!("the rows of a FILL: {error}")))?;
+        let batch = with_schema(batch, &schema)?;
         let rows = match (&self.rows, self.previous) {
             (Some(rows), Some(previous)) => joined(&schema, &rows.slice(previous, 1), &batch)?,
             _ => batch,
@@ -92,7 +127,7 @@ impl Gaps {
         self.next = usize::from(self.previous.is_some());
         self.previous = self.previous.map(|_| 0);
         let columns: Vec<ArrayRef> = self.shape.plan.keys.iter().map(|key| Arc::clone(rows.column(*key))).collect();
-        self.keys = Some(self.shape.keys.encode(&columns)?);
+        self.keys = Some(GapKeys::Bytes(self.shape.keys.encode(&columns)?));
         self.ticks = Some(Arc::clone(rows.column(self.shape.plan.bucket)));
         if self.buckets.is_none() {
             let origin = self.shape.plan.origin.and_then(|column| ticks_at(rows.column(column), self.shape.unit, 0));
@@ -122,34 +157,62 @@ impl Gaps {
 
     pub(super) fn next_row(&mut self) -> Result<NextRow> {
         loop {
-            if let Some(gap) = &mut self.gap {
+            if let Some(gap) = &self.gap {
                 if gap.ticks < gap.end {
-                    let row = NextRow::Added { ticks: gap.ticks, previous: gap.previous, next: gap.next };
-                    let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
-                    gap.ticks = next_bucket(buckets, gap.ticks)?;
-                    return Ok(row);
+                    return Ok(NextRow::Gap);
                 }
                 self.gap = None;
             }
             let Some(rows) = self.rows.as_ref().filter(|rows| self.next < rows.num_rows()) else {
-                return Ok(NextRow::BatchEnds);
+                match self.previous.take_if(|_| matches!(self.keys, Some(GapKeys::Section(_)))) {
+                    Some(previous) => self.gap = self.gap_after(previous)?,
+                    None => return Ok(NextRow::BatchEnds),
+                }
+                continue;
             };
             debug_assert!(self.next < rows.num_rows(), "the row exists");
             if self.is_reached {
                 self.is_reached = false;
                 self.previous = Some(self.next);
                 self.next += 1;
+                if self.keys.as_ref().is_some_and(|keys| keys.is_carried(self.next - 1)) {
+                    continue;
+                }
                 return Ok(NextRow::Read(self.next - 1));
             }
             self.find_gap()?;
         }
     }
 
+    /// Appends the beginnings of at most `rows_max` buckets of the gap that comes next. Returns the last row before them
+    /// that has their keys, and the first row after them.
+    pub(super) fn read_gap(&mut self, rows_max: usize, ticks: &mut Vec<i64>) -> Result<(Option<usize>, Option<usize>)> {
+        let gap = self.gap.as_mut().expect("a gap comes next");
+        let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
+        if let Some(stride) = buckets.even_stride() {
+            let left = gap.end.saturating_sub(gap.ticks);
+            let rows = rows_max.min(usize::try_from((left - 1) / stride + 1).unwrap_or(usize::MAX));
+            let first = gap.ticks;
+            ticks.extend((0..rows as i64).map(|row| first + row * stride));
+            // The last bucket may be the last one of the type.
+            gap.ticks = first.saturating_add(stride.saturating_mul(rows as i64));
+        } else {
+            for _ in 0..rows_max {
+                if gap.ticks >= gap.end {
+                    break;
+                }
+                ticks.push(gap.ticks);
+                gap.ticks = next_bucket(buckets, gap.ticks)?;
+            }
+        }
+        Ok((gap.previous, gap.next))
+    }
+
     /// Finds the gap before the row `next`.
     fn find_gap(&mut self) -> Result<()> {
         let keys = self.keys.as_ref().expect("a batch was read");
         match self.previous {
-            Some(previous) if keys.get(previous) == keys.get(self.next) => {
+            Some(previous) if keys.are_equal(previous, self.next) => {
                 self.is_reached = true;
                 if let (Some(before), Some(end)) = (self.ticks_of(previous), self.ticks_of(self.next)) {
                     let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
@@ -164,7 +227,9 @@ impl Gaps {
             }
             None => {
                 self.is_reached = true;
-                self.gap = self.gap_before(self.next)?;
+                if !keys.is_carried(self.next) {
+                    self.gap = self.gap_before(self.next)?;
+                }
             }
         }
         Ok(())
@@ -180,6 +245,9 @@ impl Gaps {
 
     /// The buckets from the last row of its keys to the end of the range.
     fn gap_after(&self, previous: usize) -> Result<Option<Gap>> {
+        if !self.keys.as_ref().is_none_or(GapKeys::are_whole) {
+            return Ok(None);
+        }
         let (Some(end), Some(before)) = (self.shape.plan.to, self.ticks_of(previous)) else { return Ok(None) };
         let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
         Ok(Some(Gap { ticks: next_bucket(buckets, before)?, end, previous: Some(previous), next: None }))

@@ -2,7 +2,10 @@
 
 use arrow::array::{AsArray, Int64Array, TimestampMicrosecondArray};
 use arrow::datatypes::{Field, Int64Type, IntervalMonthDayNano, Schema, TimestampMicrosecondType};
-use rowmill_base::ErrorKind;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rowmill_base::{Broker, ErrorKind};
 use rowmill_plan::{Constant, FillMode, Node};
 
 use super::*;
@@ -50,8 +53,12 @@ fn plan(mode: FillMode<Constant, usize>, range: Option<(i64, i64)>, has_key: boo
 
 fn filled(rows: &[Row], batch_rows: usize, plan: &FillPlan, workers: usize) -> Vec<Row> {
     let fill: Arc<dyn BatchSource> = Fill::new(input(rows, batch_rows), plan, batch_rows, Cancel::new()).unwrap();
+    rows_of(&fill, batch_rows, workers)
+}
+
+fn rows_of(fill: &Arc<dyn BatchSource>, batch_rows: usize, workers: usize) -> Vec<Row> {
     let mut found = Vec::new();
-    for batch in collect(&fill, workers).unwrap() {
+    for batch in collect(fill, workers).unwrap() {
         assert!(batch.num_rows() <= batch_rows.max(1));
         let (key, value) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(2).as_primitive::<Int64Type>());
         let bucket = batch.column(1).as_primitive::<TimestampMicrosecondType>();
@@ -121,4 +128,78 @@ fn errors_and_cancel_end_the_work() {
     assert!(rows.next().unwrap().is_ok());
     cancel.cancel();
     assert_eq!(rows.next().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+}
+
+/// Rows that are cut into slices of time.
+#[derive(Debug)]
+struct TestSlices {
+    schema: SchemaRef,
+    slices: Vec<Vec<Row>>,
+}
+
+impl BucketSlices for TestSlices {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn count(&self) -> usize {
+        self.slices.len()
+    }
+
+    fn rows(&self, slice: usize) -> Result<Batches> {
+        Ok(input(&self.slices[slice], 3).worker())
+    }
+}
+
+#[test]
+fn slices_of_time_are_filled_like_sorted_rows() {
+    let random = &mut SmallRng::seed_from_u64(11);
+    let broker = Broker::new(1 << 30);
+    for round in 0..600 {
+        let buckets = random.random_range(1..40);
+        let keys = random.random_range(0..5);
+        let has_key = keys > 0;
+        let mut rows: Vec<Row> = Vec::new();
+        for key in 0..=keys {
+            // Key 0 is NULL. Without keys, all rows have the same one.
+            let key = (key > 0).then_some(key);
+            if key.is_none() || has_key {
+                let is_there = random.random_range(0.0..1.0);
+                let mut has_row = |_: &i64| random.random_range(0.0..1.0) < is_there;
+                let there: Vec<i64> = (0..buckets).filter(|bucket| has_row(bucket)).collect();
+                rows.extend(there.into_iter().map(|bucket| (key, bucket, Some(bucket * 10 + key.unwrap_or(0)))));
+            }
+        }
+        let mode = match round % 4 {
+            0 => FillMode::Previous(2),
+            1 => FillMode::Null,
+            2 => FillMode::Linear,
+            _ => FillMode::Value(Constant::from(-1)),
+        };
+        let range = random.random_bool(0.5).then(|| (random.random_range(-3..2), random.random_range(0..45)));
+        let plan = plan(mode, range, has_key);
+        // NULL is the last key.
+        rows.sort_by_key(|row| (row.0.is_none(), row.0, row.1));
+        let mut expected = filled(&rows, 1024, &plan, 1);
+        let mut bounds: Vec<i64> = (0..random.random_range(0..6)).map(|_| random.random_range(0..=buckets)).collect();
+        bounds.sort_unstable();
+        let slices = (0..=bounds.len()).map(|slice| {
+            let (from, to) = (slice.checked_sub(1).map_or(i64::MIN, |before| bounds[before]), bounds.get(slice));
+            let is_in = |row: &&Row| row.1 >= from && to.is_none_or(|to| row.1 < *to);
+            let mut rows: Vec<Row> = rows.iter().filter(is_in).copied().collect();
+            rows.shuffle(random);
+            rows
+        });
+        let slices: Vec<Vec<Row>> = slices.collect();
+        let schema = Arc::clone(input(&[], 1).schema());
+        let batch_rows = [1, 2, 7, 1024][random.random_range(0..4)];
+        let workers = random.random_range(1..4);
+        let source = Arc::new(TestSlices { schema, slices });
+        let fill: Arc<dyn BatchSource> =
+            SlicedFill::new(source, &plan, batch_rows, (Cancel::new(), broker.clone())).unwrap();
+        let mut found = rows_of(&fill, batch_rows, workers);
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "round {round}: {plan:?}");
+    }
 }

@@ -40,6 +40,15 @@ impl NewestRows {
         self.keys.find(key).is_some_and(|key| self.rows[key].time > time)
     }
 
+    /// The time of the oldest newest row of some keys. `None` if one of them has no row.
+    pub(super) fn oldest_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Option<i64> {
+        let mut oldest = i64::MAX;
+        for key in keys {
+            oldest = oldest.min(self.rows[self.keys.find(key)?].time);
+        }
+        Some(oldest)
+    }
+
     /// Adds a row.
     pub(super) fn add(&mut self, key: &[u8], time: i64, number: u64, place: RowPlace) {
         let row = NewestRow { time, number, place };

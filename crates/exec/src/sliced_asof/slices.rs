@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{cast, concat_batches, take};
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, UInt64Type};
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::{CompareOp, Predicate, Scan};
-use rowmill_storage::TableSource;
 use rowmill_storage::chunk::Chunk;
+use rowmill_storage::{TableSource, times_of};
 
 use super::key_numbers::{KeyNumbers, SharedNumbers};
 use crate::batch::BatchSource;
@@ -89,22 +89,8 @@ impl SliceSide {
         self.source.table().columns[self.scan.columns[self.time]].kind.arrow()
     }
 
-    /// The least and greatest time, and the rows, of each block.
     fn block_times(&self) -> Result<Vec<(i64, i64, usize)>> {
-        let column = self.scan.columns[self.time];
-        let mut times = Vec::with_capacity(self.source.blocks().len());
-        for block in self.source.blocks() {
-            let zone = block.chunk_head(self.source.table(), column)?.as_ref().and_then(Chunk::zone);
-            let (min, max) = match zone {
-                Some(zone) => match zone.max {
-                    Some(max) => (ticks(&zone.min.value)?[0], ticks(&max.value)?[0]),
-                    None => (i64::MIN, i64::MAX),
-                },
-                None => (i64::MIN, i64::MAX),
-            };
-            times.push((min, max, block.rows()));
-        }
-        Ok(times)
+        block_times(&*self.source, self.scan.columns[self.time])
     }
 
     /// The rows that all slices read, divided by the rows of the table.
@@ -153,7 +139,7 @@ impl SliceSide {
             let batch = batch?;
             let keys: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(batch.column(*key))).collect();
             numbers.add(&keys, batch.num_rows(), shared, &mut rows.keys)?;
-            rows.times.extend(ticks(batch.column(self.time))?);
+            rows.times.extend(times_of(batch.column(self.time))?);
             if self.orders_ties {
                 row_numbers.extend(batch.column(width).as_primitive::<UInt64Type>().values());
             }
@@ -174,7 +160,29 @@ impl SliceSide {
     }
 }
 
+/// The least and greatest time, and the rows, of each block. `column` is the time, a timestamp or date without NULLs.
+pub(crate) fn block_times(source: &dyn TableSource, column: usize) -> Result<Vec<(i64, i64, usize)>> {
+    let mut times = Vec::with_capacity(source.blocks().len());
+    for block in source.blocks() {
+        let head = block.chunk_head(source.table(), column)?;
+        let (min, max) = match head.as_ref().and_then(Chunk::zone) {
+            Some(zone) => match zone.max {
+                Some(max) => (times_of(&zone.min.value)?[0], times_of(&max.value)?[0]),
+                None => (i64::MIN, i64::MAX),
+            },
+            None => (i64::MIN, i64::MAX),
+        };
+        times.push((min, max, block.rows()));
+    }
+    Ok(times)
+}
+
 impl TimeSlices {
+    /// Slices that end before the times `bounds`, which must ascend. The last one has no end.
+    pub(crate) fn new(bounds: Vec<i64>, kind: DataType) -> TimeSlices {
+        TimeSlices { bounds, kind }
+    }
+
     /// The slices for a join of two tables. Returns `None` if it does not pay to read them by slices.
     pub(crate) fn of(left: &SliceSide, right: &SliceSide) -> Result<Option<TimeSlices>> {
         if left.time_kind() != right.time_kind() {
@@ -200,14 +208,17 @@ impl TimeSlices {
         self.bounds.len() + 1
     }
 
+    /// The first time of a slice, and the time before which it ends. `None` for no bound.
+    pub(crate) fn range(&self, slice: usize) -> (Option<i64>, Option<i64>) {
+        (slice.checked_sub(1).map(|before| self.bounds[before]), self.bounds.get(slice).copied())
+    }
+
     /// The conditions on the time of the rows of a slice.
-    fn predicates(&self, slice: usize, column: usize) -> Result<Vec<Predicate>> {
-        let from = slice.checked_sub(1).map(|before| (CompareOp::GreaterOrEqual, self.bounds[before]));
-        let to = self.bounds.get(slice).map(|bound| (CompareOp::Less, *bound));
-        let predicate = |(op, bound)| {
-            let value = cast(&Int64Array::from(vec![bound]), &self.kind).map_err(failed)?;
-            Ok(Predicate::Compare { column, op, value })
-        };
+    pub(crate) fn predicates(&self, slice: usize, column: usize) -> Result<Vec<Predicate>> {
+        let (from, to) = self.range(slice);
+        let from = from.map(|bound| (CompareOp::GreaterOrEqual, bound));
+        let to = to.map(|bound| (CompareOp::Less, bound));
+        let predicate = |(op, bound)| Ok(Predicate::Compare { column, op, value: time_array(&[bound], &self.kind)? });
         from.into_iter().chain(to).map(predicate).collect()
     }
 }
@@ -245,10 +256,13 @@ impl SliceRows {
     }
 }
 
-/// The ticks of timestamps.
-fn ticks(values: &ArrayRef) -> Result<Vec<i64>> {
-    let values = cast(values, &DataType::Int64).map_err(failed)?;
-    Ok(values.as_primitive::<Int64Type>().values().to_vec())
+/// Times from their numbers: units of a timestamp, or days of a date.
+pub(crate) fn time_array(times: &[i64], kind: &DataType) -> Result<ArrayRef> {
+    let times: ArrayRef = Arc::new(Int64Array::from(times.to_vec()));
+    match kind {
+        DataType::Date32 => cast(&cast(&times, &DataType::Int32).map_err(failed)?, kind).map_err(failed),
+        _ => cast(&times, kind).map_err(failed),
+    }
 }
 
 fn failed(error: arrow::error::ArrowError) -> Error {

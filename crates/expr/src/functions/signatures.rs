@@ -28,6 +28,7 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
         can_fail: false,
         strict: true,
         length_unit: None,
+        ascending_argument: None,
         signature: |_| None,
         kernel: |_, _, _| Err(Error::internal("a function without a kernel was called")),
         doc: "",

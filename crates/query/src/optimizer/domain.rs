@@ -61,7 +61,7 @@ enum DomainRows {
     /// A shared plan.
     Shared(usize),
     /// A plan that is copied for each use, because a plan within a recursive query must not be shared.
-    Copied(Logical),
+    Copied(Box<Logical>),
 }
 
 /// The names of the outer columns in a plan.
@@ -184,7 +184,7 @@ impl DomainPush<'_, '_> {
             false => rows,
         };
         let rows = match is_recursive {
-            true => DomainRows::Copied(rows),
+            true => DomainRows::Copied(Box::new(rows)),
             false => DomainRows::Shared(self.context.shared.add(rows)),
         };
         OuterDomain { outer, keys, rows, columns, recursive: Vec::new() }
@@ -201,7 +201,7 @@ impl DomainPush<'_, '_> {
                 (Logical::Shared { number: *number, input, input_columns, columns }, names)
             }
             DomainRows::Copied(rows) => {
-                let mut rows = rows.clone();
+                let mut rows = (**rows).clone();
                 let numbers = renumber(&mut rows, self.context.columns);
                 let names = domain.outer.iter().zip(&domain.columns).map(|(id, column)| (*id, numbers[column]));
                 (rows, names.collect())

@@ -134,12 +134,19 @@ const CHANGING: &[&str] = &[
     "copy_csv",
     "copy_json",
     "copy_types",
+    "materialized",
+    "materialized_view",
     "primary_key",
     "schema",
     "sequence",
+    "time_table_clauses",
     "transaction",
     "view",
 ];
+
+/// Files whose queries have clauses of time. The parser of the sessions turns these into calls; the parser of this test
+/// does not know them.
+const WITH_TIME_CLAUSES: &[&str] = &["joins", "latest", "sample_by", "zones"];
 
 /// The result that a file expects for a statement.
 enum Expected {
@@ -163,7 +170,7 @@ fn check_file(path: &Path, report: &mut String, count: &mut usize) {
 fn check_script(path: &Path, text: &str, report: &mut String, count: &mut usize) {
     let catalog = SuiteCatalog::default();
     let name = path.file_stem().unwrap().to_string_lossy().to_string();
-    if CHANGING.contains(&name.as_str()) {
+    if CHANGING.contains(&name.as_str()) || WITH_TIME_CLAUSES.contains(&name.as_str()) {
         return;
     }
     for record in text.split("\n\n") {

@@ -22,9 +22,9 @@ fn ways() -> Vec<Forced> {
     };
     vec![
         Forced { equal_hashes: true, distinct: Some(DistinctWay::Ranges), spills: true, ..small },
-        way(GroupWay::Table, DistinctWay::Ranges, JoinWay::Direct, plain),
+        Forced { slices: true, ..way(GroupWay::Table, DistinctWay::Ranges, JoinWay::Direct, plain) },
         Forced { spills: true, ..way(GroupWay::SmallTable, DistinctWay::Steps, JoinWay::Ranked, small) },
-        way(GroupWay::PastTable, DistinctWay::Group, JoinWay::Hashed, small),
+        Forced { slices: true, ..way(GroupWay::PastTable, DistinctWay::Group, JoinWay::Hashed, small) },
         Forced { equal_hashes: true, ..way(GroupWay::PastTable, DistinctWay::Steps, JoinWay::Hashed, plain) },
     ]
 }
@@ -50,6 +50,9 @@ fn child() {
     let Some(number) = std::env::var(WAY).ok().and_then(|number| number.parse::<usize>().ok()) else { return };
     force(ways()[number]);
     let blocks = Hostility { rows_per_block: 512, small_batches: true, ..plain() };
-    let failures: Vec<String> = [plain(), blocks].iter().flat_map(run_all).collect();
+    // Tables need several blocks to have slices of time.
+    let tiny = Hostility { rows_per_block: 3, ..plain() };
+    let layouts = [plain(), blocks].into_iter().chain(ways()[number].slices.then_some(tiny));
+    let failures: Vec<String> = layouts.flat_map(|layout| run_all(&layout)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

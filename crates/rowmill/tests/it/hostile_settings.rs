@@ -133,8 +133,16 @@ impl Hostility {
         let says = |words: &[&str]| {
             lower.lines().any(|line| words.iter().any(|word| line == *word || line.starts_with(&format!("{word} "))))
         };
-        let transactions =
-            says(&["begin", "commit", "rollback", "start transaction", "savepoint", "checkpoint", "begin;"]);
+        let transactions = says(&[
+            "begin",
+            "commit",
+            "rollback",
+            "start transaction",
+            "savepoint",
+            "checkpoint",
+            "begin;",
+            "refresh materialized view",
+        ]);
         // These settings change the layout of storage, so a file that shows it cannot give the same answers.
         let storage = lower.contains("rowmill_storage") || lower.contains("explain");
         let settings = says(&["set", "reset", "show"]);

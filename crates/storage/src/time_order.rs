@@ -34,14 +34,52 @@ pub fn times_of(values: &ArrayRef) -> Result<Vec<i64>> {
 
 /// The positions of rows in the order of their times, those of equal times in their own order. `None` if the rows are
 /// in that order already.
+///
+/// Most rows come in order, so only the late ones are sorted, and then merged into the others:
+///
+/// ```text
+/// times             1 2 5 3 6 4 7
+/// in order          1 2 5   6   7      each is at least as new as all before it
+/// late                    3   4        sorted
+/// ```
 pub fn time_order(times: &[i64]) -> Option<Vec<u32>> {
-    if times.is_sorted() {
-        return None;
+    let first_late = times.windows(2).position(|pair| pair[1] < pair[0])? + 1;
+    let mut order: Vec<u32> = Vec::with_capacity(times.len());
+    order.extend(0..first_late as u32);
+    // Pairs keep the comparisons in consecutive memory.
+    let mut late: Vec<(i64, u32)> = Vec::new();
+    let mut newest = times[first_late - 1];
+    for (row, time) in (first_late as u32..).zip(&times[first_late..]) {
+        if *time < newest {
+            late.push((*time, row));
+        } else {
+            newest = *time;
+            order.push(row);
+        }
     }
-    // Pairs keep the comparisons in consecutive memory. The stable sort finds the runs that are in order already.
-    let mut rows: Vec<(i64, u32)> = times.iter().copied().zip(0..).collect();
-    rows.sort_by_key(|(time, _)| *time);
-    Some(rows.into_iter().map(|(_, row)| row).collect())
+    // The sort is stable and finds runs that are in order already.
+    late.sort_by_key(|(time, _)| *time);
+    merge_late(times, &mut order, &late);
+    Some(order)
+}
+
+/// Merges the rows `late`, which are sorted, into `order`, the rows that are in order.
+fn merge_late(times: &[i64], order: &mut Vec<u32>, late: &[(i64, u32)]) {
+    // From the end, so that no row of `order` is overwritten before it is moved.
+    let mut rest = order.len();
+    let mut end = rest + late.len();
+    order.resize(end, 0);
+    for (time, row) in late.iter().rev() {
+        while let Some(last) = rest.checked_sub(1).map(|last| order[last]) {
+            if (times[last as usize], last) < (*time, *row) {
+                break;
+            }
+            (rest, end) = (rest - 1, end - 1);
+            order[end] = last;
+        }
+        end -= 1;
+        order[end] = *row;
+    }
 }
 
 /// A source whose rows are in the order of their times.
@@ -125,5 +163,28 @@ mod tests {
         }
         let source = Columns(vec![Arc::new(Date32Array::from(vec![1, 1, 2]))]);
         assert_eq!(TimeOrdered::new(&source, 0).expect("times").order(), None);
+    }
+
+    #[test]
+    fn late_rows_are_merged_as_a_stable_sort_would_put_them() {
+        let noise = |row: i64| (row * 7919 + 13).rem_euclid(1_009);
+        let (few, late) = (0..500_i64, |row: i64| if row % 10 == 3 { row - noise(row) % 60 } else { row });
+        let cases: [Vec<i64>; 9] = [
+            vec![],
+            vec![2, 1],
+            vec![i64::MAX, 1, 2, i64::MIN, 2, 1],
+            few.clone().map(late).collect(),
+            few.clone().map(|row| late(row) / 7).collect(),
+            few.clone().map(noise).collect(),
+            few.clone().map(|row| -row).collect(),
+            few.clone().map(|row| row + row % 2 * 1_000).collect(),
+            few.map(|row| if row == 499 { -1 } else { row }).collect(),
+        ];
+        for times in cases {
+            let mut sorted: Vec<u32> = (0..times.len() as u32).collect();
+            sorted.sort_by_key(|row| times[*row as usize]);
+            let wanted = (!times.is_sorted()).then_some(sorted);
+            assert_eq!(time_order(&times), wanted, "{times:?}");
+        }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct TableChange {
     pub(crate) runs: Vec<Arc<OpenRun>>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
+    /// How many of the new numbers are those of rows that moved.
+    pub(crate) moved_rows: u64,
     /// Rows that have other numbers after the commit. The log does not have them, because only transactions that began
     /// before the commit need them.
     pub(crate) renumbered: Option<Arc<Renumbering>>,
@@ -130,7 +132,8 @@ impl TableChange {
     fn apply(&self, before: &TableSnapshot, memory: &Broker) -> Result<TableSnapshot> {
         let numbering = self.renumbered.as_ref().map(|moved| before.numbering.after(moved));
         let numbering = numbering.unwrap_or_else(|| before.numbering.clone());
-        let mut next = TableSnapshot { next_row: self.next_row, numbering, ..before.clone() };
+        let moved_rows = before.moved_rows + self.moved_rows;
+        let mut next = TableSnapshot { next_row: self.next_row, moved_rows, numbering, ..before.clone() };
         if self.truncated {
             next.blocks = Arc::default();
             next.runs = Arc::default();

@@ -142,6 +142,9 @@ fn publish_as(
     for block in &applied.removed {
         block.doom(next.commit);
     }
+    for (id, _) in change.tables.iter().filter(|(_, change)| change.renumbered.is_some()) {
+        engine.refreshes().limit_translations(*id, &next.tables[id].numbering, engine.broker());
+    }
     let (commit, end, catalog) = (next.commit, next.log_end, Arc::clone(&next.catalog));
     let store = current.keyed.store();
     if let Some(keyed) = &mut change.keyed {

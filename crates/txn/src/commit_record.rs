@@ -29,8 +29,10 @@ use crate::log::Payload;
 use crate::manifest::{self, BlockEntry, Meta};
 use crate::snapshot::{Snapshot, TableSnapshot};
 
-/// The first byte of a truncated table. It is zero for every other table.
+/// The first byte of a truncated table. It is zero for a table that keeps its rows and their numbers.
 const TRUNCATED: u8 = 1;
+/// The first byte of a table whose new rows were there before, and only moved.
+const MOVED: u8 = 2;
 /// Least bytes of a block or a run: its first row, its length and a flag for deleted rows.
 const ROWS_BYTES_MIN: usize = 8 + 4 + 1;
 /// Least bytes of a table: its id, flags, next row, a flag for deleted rows and two counts.
@@ -87,6 +89,7 @@ type DefinitionRecord<'a> = (DefinitionKind, u32, Option<&'a [u8]>);
 pub(crate) struct TableRecord<'a> {
     pub(crate) table: TableId,
     truncated: bool,
+    moved: bool,
     pub(crate) next_row: RowNumber,
     deleted: Option<&'a [u8]>,
     blocks: Vec<RowsRecord<'a>>,
@@ -174,14 +177,16 @@ fn read_all<'a, T>(
 impl<'a> TableRecord<'a> {
     fn read(input: &mut RecordReader<'a>) -> Result<TableRecord<'a>> {
         let table = TableId(input.u32()?);
-        let truncated = match input.u8()? {
-            0 => false,
-            TRUNCATED => true,
+        let (truncated, moved) = match input.u8()? {
+            0 => (false, false),
+            TRUNCATED => (true, false),
+            MOVED => (false, true),
             _ => return Err(input.damaged("a change of an unknown kind")),
         };
         Ok(TableRecord {
             table,
             truncated,
+            moved,
             next_row: RowNumber(input.u64()?),
             deleted: input.option(|input| input.bytes())?,
             blocks: read_all(input, ROWS_BYTES_MIN, RowsRecord::read)?,
@@ -190,7 +195,7 @@ impl<'a> TableRecord<'a> {
     }
 
     fn only_appends(&self) -> bool {
-        let is_kept = !self.truncated && self.deleted.is_none() && self.blocks.is_empty();
+        let is_kept = !self.truncated && !self.moved && self.deleted.is_none() && self.blocks.is_empty();
         is_kept && !self.runs.is_empty() && self.runs.iter().all(|run| run.deleted.is_none())
     }
 
@@ -202,7 +207,12 @@ impl<'a> TableRecord<'a> {
         files: &ColumnFiles,
         freed: &Arc<FreedExtents>,
     ) -> Result<TableChange> {
-        let TableRecord { table: _, truncated, next_row, deleted, blocks, runs } = self;
+        let TableRecord { table: _, truncated, moved, next_row, deleted, blocks, runs } = self;
+        let moved_rows = match moved {
+            true => before.and_then(|before| next_row.0.checked_sub(before.next_row.0)),
+            false => Some(0),
+        };
+        let moved_rows = moved_rows.ok_or_else(|| damaged("moved rows of a table that has none"))?;
         let deleted = match (deleted, before.filter(|_| !truncated)) {
             // Truncating already deletes all rows, so a truncated table must not have deletes of its own.
             (None, _) => DeletesByHolder::new(),
@@ -231,6 +241,7 @@ impl<'a> TableRecord<'a> {
             blocks: blocks.iter().map(block).collect::<Result<_>>()?,
             runs: runs.iter().map(run).collect::<Result<_>>()?,
             next_row,
+            moved_rows,
             renumbered: None,
         })
     }
@@ -382,7 +393,15 @@ fn decode_keyed(input: &mut RecordReader<'_>, catalog: &Catalog, at: CommitId, c
 
 impl TableChange {
     fn encode(&self, before: Option<&TableSnapshot>, out: &mut Writer) -> Result<()> {
-        out.u8(if self.truncated { TRUNCATED } else { 0 }).u64(self.next_row.0);
+        let kind = match (self.truncated, self.moved_rows) {
+            (true, _) => TRUNCATED,
+            (false, 0) => 0,
+            (false, moved) => {
+                assert_eq!(before.map(|before| before.next_row.0 + moved), Some(self.next_row.0), "all new rows moved");
+                MOVED
+            }
+        };
+        out.u8(kind).u64(self.next_row.0);
         let deleted = match before.filter(|_| !self.deleted.is_empty()) {
             Some(before) => Some(deleted_rows(before, &self.deleted)?),
             None => None,

@@ -186,7 +186,7 @@ impl TableDifference {
             self.runs(table, &before.runs, &after.runs)?;
         }
         if before.next_row != after.next_row {
-            self.batch.put(id_key(NEXT_ROW, table.0), after.next_row.0.to_le_bytes().to_vec());
+            self.batch.put(id_key(NEXT_ROW, table.0), manifest::encode_next_row(after.next_row, after.moved_rows));
         }
         Ok(())
     }

@@ -125,6 +125,24 @@ pub(crate) fn decode_position(bytes: &[u8]) -> Result<Position> {
     Ok(Position(u64::from_le_bytes(bytes)))
 }
 
+/// Encodes the number of the next row of a table, of which `moved` before it were given to rows that moved.
+pub(crate) fn encode_next_row(next: RowNumber, moved: u64) -> Vec<u8> {
+    let moved = (moved > 0).then(|| moved.to_le_bytes());
+    [&next.0.to_le_bytes()[..], moved.as_ref().map_or(&[], |moved| &moved[..])].concat()
+}
+
+/// Decodes the result of [`encode_next_row`].
+pub(crate) fn decode_next_row(bytes: &[u8]) -> Result<(RowNumber, u64)> {
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
+    let wrong = |_| Error::corrupt("a next row number has the wrong length");
+    let (next, moved) = bytes.split_at(bytes.len().min(8));
+    let next = number(next).map_err(wrong)?;
+    match if moved.is_empty() { 0 } else { number(moved).map_err(wrong)? } {
+        moved if moved > next => Err(Error::corrupt("more rows have moved than there are numbers of rows")),
+        moved => Ok((RowNumber(next), moved)),
+    }
+}
+
 pub(crate) fn encode_schema(def: &SchemaDef) -> Vec<u8> {
     let mut out = Writer::new();
     out.text(&def.name);
@@ -557,6 +575,19 @@ mod tests {
     use arrow::array::StringViewArray;
     use rowmill_base::{ErrorKind, NUMBERED_TYPES, PLAIN_TYPES};
     use rowmill_storage::{CalendarUnit, TimeTableDef, TimeToLive};
+
+    #[test]
+    fn next_rows_round_trip_and_impossible_ones_are_damage() {
+        for (next, moved) in [(0, 0), (7, 0), (7, 7), (u64::MAX, 1 << 40)] {
+            let bytes = encode_next_row(RowNumber(next), moved);
+            assert_eq!(decode_next_row(&bytes).expect("read"), (RowNumber(next), moved));
+            for cut in (0..bytes.len()).filter(|cut| *cut != 8) {
+                assert!(decode_next_row(&bytes[..cut]).is_err(), "{cut} bytes of {bytes:?}");
+            }
+            assert!(decode_next_row(&[&bytes[..], &[1]].concat()).is_err());
+        }
+        assert!(decode_next_row(&encode_next_row(RowNumber(7), 8)).is_err());
+    }
 
     fn table() -> TableDef {
         let kinds = vec![

@@ -67,6 +67,11 @@ pub struct SourcePoint {
     pub rows: u64,
     /// Those of them that are not deleted. 0 for a keyed table.
     pub live: u64,
+    /// The number of the first row that is in no block yet. Rows before it get another number only when their block is
+    /// rewritten. 0 for a keyed table.
+    pub settled: u64,
+    /// How many numbers below `next` were given to rows that moved, and not to new ones. 0 for a keyed table.
+    pub moved: u64,
 }
 
 /// How far a base table is ahead of a refresh point.
@@ -99,25 +104,27 @@ impl SourcePoint {
         let version = source.def.version;
         if source.def.keyed.is_some() {
             let next = snapshot.keyed.commit().0;
-            return Some(SourcePoint { table, version, next, rows: 0, live: 0 });
+            return Some(SourcePoint { table, version, next, rows: 0, live: 0, settled: 0, moved: 0 });
         }
         let rows = source.blocks.iter().map(|block| block.rows() as u64).sum::<u64>();
         let rows = rows + source.runs.iter().map(|run| run.rows() as u64).sum::<u64>();
-        Some(SourcePoint { table, version, next: source.next_row.0, rows, live: source.row_count() })
+        let next = source.next_row.0;
+        let settled = source.runs.first().map_or(next, |run| run.first_row().0);
+        Some(SourcePoint { table, version, next, rows, live: source.row_count(), settled, moved: source.moved_rows })
     }
 
     /// Returns how far the table is ahead in `now`.
     fn lag(&self, now: &Snapshot) -> SourceLag {
         let Some(after) = SourcePoint::of(now, self.table) else { return SourceLag::Unknown };
         let is_columnar = now.tables.get(&self.table).is_some_and(|table| table.def.keyed.is_none());
-        if after.version != self.version || after.next < self.next {
+        if after.version != self.version || after.next < self.next || after.moved < self.moved {
             return SourceLag::Unknown;
         }
         if !is_columnar {
             return if after.next == self.next { SourceLag::Rows(0) } else { SourceLag::Unknown };
         }
         // Every new row has a number, also one that is deleted again by now. So the deletes are at least this many.
-        let inserted = after.next - self.next;
+        let inserted = (after.next - self.next).saturating_sub(after.moved - self.moved);
         SourceLag::Rows(inserted + (self.live + inserted).saturating_sub(after.live))
     }
 }

@@ -27,8 +27,8 @@ pub(crate) fn encode(view: &MaterializedView) -> Vec<u8> {
     out.option(refreshed.as_ref(), |out, point| {
         out.u64(point.at_us.cast_unsigned()).u64(point.commit.0).u8(point.reads_more.into());
         out.u32(point.sources.len() as u32);
-        for SourcePoint { table, version, next, rows, live } in &point.sources {
-            out.u32(table.0).u32(*version).u64(*next).u64(*rows).u64(*live);
+        for SourcePoint { table, version, next, rows, live, settled, moved } in &point.sources {
+            out.u32(table.0).u32(*version).u64(*next).u64(*rows).u64(*live).u64(*settled).u64(*moved);
         }
     });
     out.finish()
@@ -61,10 +61,12 @@ fn decode_point(input: &mut RecordReader<'_>) -> Result<RefreshPoint> {
         _ => return Err(input.damaged("neither yes nor no")),
     };
     let mut sources: Vec<SourcePoint> = Vec::new();
-    for _ in 0..input.count(32)? {
+    for _ in 0..input.count(48)? {
         let (table, version) = (TableId(input.u32()?), input.u32()?);
-        let point = SourcePoint { table, version, next: input.u64()?, rows: input.u64()?, live: input.u64()? };
-        if point.live > point.rows || point.rows > point.next {
+        let (next, rows, live) = (input.u64()?, input.u64()?, input.u64()?);
+        let (settled, moved) = (input.u64()?, input.u64()?);
+        let point = SourcePoint { table, version, next, rows, live, settled, moved };
+        if live > rows || rows > next || settled > next || moved > next {
             return Err(input.damaged("a base table with more rows than numbers of rows"));
         }
         if sources.iter().any(|other| other.table == table) {
@@ -85,7 +87,15 @@ mod tests {
     use super::*;
 
     fn views() -> [MaterializedView; 3] {
-        let source = |table| SourcePoint { table: TableId(table), version: 3, next: 100, rows: 90, live: 70 };
+        let source = |table| SourcePoint {
+            table: TableId(table),
+            version: 3,
+            next: 100,
+            rows: 90,
+            live: 70,
+            settled: 64,
+            moved: 5,
+        };
         let point =
             RefreshPoint { at_us: -5, commit: CommitId(9), reads_more: true, sources: vec![source(2), source(4)] };
         let view = |refresh, full_because: Option<&str>, refreshed| MaterializedView {
@@ -120,6 +130,8 @@ mod tests {
         let damaged = [
             change(|source| source.live = 91),
             change(|source| source.rows = 101),
+            change(|source| source.settled = 101),
+            change(|source| source.moved = 101),
             change(|source| source.table = TableId(2)),
             MaterializedView { refresh: RefreshRule::Every(0), ..view.clone() },
             MaterializedView { refresh: RefreshRule::Every(RefreshRule::EVERY_MS_MAX + 1), ..view.clone() },

@@ -141,18 +141,15 @@ pub(crate) fn load(
     let mut runs = load_runs(reader, &catalog, files.memory(), &mut deletes)?;
     let mut tables = HashMap::new();
     for def in catalog.all_tables() {
-        let next_row = match reader.get(&id_key(NEXT_ROW, def.id.0))? {
-            Some(bytes) => {
-                let bytes = bytes.try_into().map_err(|_| Error::corrupt("a next row number has the wrong length"))?;
-                RowNumber(u64::from_le_bytes(bytes))
-            }
-            None => RowNumber(0),
-        };
+        let next_row = reader.get(&id_key(NEXT_ROW, def.id.0))?;
+        let (next_row, moved_rows) =
+            next_row.map_or(Ok((RowNumber(0), 0)), |bytes| manifest::decode_next_row(&bytes))?;
         let table = TableSnapshot {
             def: Arc::clone(def),
             blocks: blocks.remove(&def.id).unwrap_or_default().into(),
             runs: runs.remove(&def.id).unwrap_or_default().into(),
             next_row,
+            moved_rows,
             numbering: RowNumbering::default(),
             _pin: None,
             keyed: None,

@@ -10,13 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rowmill_base::{Cancel, CommitId, Error, Result, TableId};
+use rowmill_base::{Broker, Cancel, CommitId, Error, Result, TableId};
 
 use crate::catalog::Catalog;
+use crate::renumbering::{MOVED_ROW_BYTES, RowNumbering};
 use crate::snapshot::TableSnapshot;
 
 /// How often a refresh that waits for another one looks whether it was cancelled.
 const POLL: Duration = Duration::from_millis(20);
+
+/// The translations of row numbers that the state of a base table needs may take one part in this many of the memory
+/// limit.
+const TRANSLATIONS_SHARE: u64 = 32;
 
 /// The refreshes of the materialized views of a database.
 #[derive(Debug, Default)]
@@ -98,6 +103,19 @@ impl Refreshes {
         let is_kept =
             |view: TableId, of: &ViewRefreshes| catalog.materialized(view).is_some() || *of.turns.is_taken.lock();
         self.0.lock().retain(|view, of| is_kept(*view, of));
+    }
+
+    /// Lets the kept states of `table` give up the translations of their row numbers to those of `latest` if they take
+    /// much memory, because the view is seldom refreshed. The next refresh then reads all rows of the blocks that were
+    /// written since.
+    pub(crate) fn limit_translations(&self, table: TableId, latest: &RowNumbering, memory: &Broker) {
+        let rows_max = memory.limit_bytes() / TRANSLATIONS_SHARE / MOVED_ROW_BYTES;
+        for view in self.0.lock().values_mut() {
+            let Some((_, base)) = &mut view.base else { continue };
+            if base.def.id == table && latest.moved_since(&base.numbering) > rows_max {
+                *base = Arc::new(TableSnapshot { numbering: RowNumbering::default(), ..(**base).clone() });
+            }
+        }
     }
 
     /// Forgets the rows of base tables, so that they hold no space. The next refreshes read more.

@@ -24,6 +24,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Reservation};
 
+/// The memory of a row that has moved: its old and its new number.
+pub(crate) const MOVED_ROW_BYTES: u64 = 16;
+
 /// Rows that got other numbers in one commit.
 #[derive(Debug)]
 pub(crate) struct Renumbering {
@@ -31,20 +34,17 @@ pub(crate) struct Renumbering {
     old: Vec<u64>,
     /// The new number of each of them.
     new: Vec<u64>,
-    /// Of the new numbers, how many come after all numbers that the table had before.
-    appended: u64,
     _memory: Reservation,
 }
 
 impl Renumbering {
-    /// Makes the translation of `old`, ascending numbers, to `new`. `appended` of the new numbers come after all others
-    /// of the table.
-    pub(crate) fn new(old: Vec<u64>, new: Vec<u64>, appended: u64, memory: &Broker) -> Renumbering {
+    /// Makes the translation of `old`, ascending numbers, to `new`.
+    pub(crate) fn new(old: Vec<u64>, new: Vec<u64>, memory: &Broker) -> Renumbering {
         assert_eq!(old.len(), new.len(), "each row has an old and a new number");
         let mut reserved = memory.reservation("row numbers of moved rows");
         // The rows have moved already, so this must not fail.
-        reserved.recount(16 * old.len() as u64);
-        Renumbering { old, new, appended, _memory: reserved }
+        reserved.recount(MOVED_ROW_BYTES * old.len() as u64);
+        Renumbering { old, new, _memory: reserved }
     }
 
     /// Rows that exchange their numbers, which are `old`. The row at `order[place]` gets the number at `place`.
@@ -53,7 +53,7 @@ impl Renumbering {
         for (number, row) in old.iter().zip(order) {
             new[*row as usize] = *number;
         }
-        Renumbering::new(old, new, 0, memory)
+        Renumbering::new(old, new, memory)
     }
 
     /// The new number of the row with the number `row`.
@@ -78,8 +78,8 @@ pub(crate) fn places_of(order: &[u32]) -> Vec<u32> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowNumbering {
     place: Arc<Place>,
-    /// How many numbers the moves up to here have taken from the end of the table's numbers.
-    appended: u64,
+    /// How many rows the moves up to here have moved. A row that has moved twice counts twice.
+    moved: u64,
 }
 
 #[derive(Debug, Default)]
@@ -93,24 +93,32 @@ impl RowNumbering {
         let next = Arc::new(Place::default());
         // A commit that failed to reach the log may have left a place that no state has. It is replaced.
         *self.place.next.lock() = Some((Arc::clone(moved), Arc::clone(&next)));
-        RowNumbering { place: next, appended: self.appended + moved.appended }
+        let rows = moved.old.len() as u64;
+        RowNumbering { place: next, moved: self.moved + rows }
     }
 
     /// The moves from the place `older` up to this one, in their order.
     pub(crate) fn since(&self, older: &RowNumbering) -> RowTranslation {
+        self.since_known(older).expect("the place of an older state leads to those of later ones")
+    }
+
+    /// The moves from the place `older` up to this one, in their order. `None` if `older` leads to no later place,
+    /// because it is the place of a state that gave up its translations.
+    pub(crate) fn since_known(&self, older: &RowNumbering) -> Option<RowTranslation> {
         let (mut moves, mut at) = (Vec::new(), Arc::clone(&older.place));
         while !Arc::ptr_eq(&at, &self.place) {
             let step = at.next.lock().clone();
-            let (moved, next) = step.expect("the place of an older state leads to those of later ones");
+            let (moved, next) = step?;
             moves.push(moved);
             at = next;
         }
-        RowTranslation(moves)
+        Some(RowTranslation(moves))
     }
 
-    /// How many of the table's numbers up to here were taken by moved rows and not by new ones.
-    pub(crate) fn appended(&self) -> u64 {
-        self.appended
+    /// How many rows have moved between the place `older` and this one. The translation takes [`MOVED_ROW_BYTES`] for
+    /// each of them.
+    pub(crate) fn moved_since(&self, older: &RowNumbering) -> u64 {
+        self.moved.saturating_sub(older.moved)
     }
 }
 
@@ -129,6 +137,11 @@ impl Drop for Place {
 pub(crate) struct RowTranslation(Vec<Arc<Renumbering>>);
 
 impl RowTranslation {
+    /// Whether no row has moved.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn translate(&self, row: u64) -> u64 {
         self.0.iter().fold(row, |row, moved| moved.translate(row))
     }
@@ -138,21 +151,26 @@ impl RowTranslation {
 mod tests {
     use super::*;
 
-    fn moved(pairs: &[(u64, u64)], appended: u64) -> Arc<Renumbering> {
+    fn moved(pairs: &[(u64, u64)]) -> Arc<Renumbering> {
         let (old, new) = pairs.iter().copied().unzip();
-        Arc::new(Renumbering::new(old, new, appended, &Broker::new(1 << 20)))
+        Arc::new(Renumbering::new(old, new, &Broker::new(1 << 20)))
     }
 
     #[test]
     fn numbers_are_translated_from_the_place_of_their_state() {
         let first = RowNumbering::default();
-        let second = first.after(&moved(&[(1, 2), (2, 1)], 0));
-        let third = second.after(&moved(&[(2, 10), (5, 11)], 2));
+        let second = first.after(&moved(&[(1, 2), (2, 1)]));
+        let third = second.after(&moved(&[(2, 10), (5, 11)]));
         let translated = |from: &RowNumbering| [1, 2, 3, 5].map(|row| third.since(from).translate(row));
         assert_eq!(translated(&first), [10, 1, 3, 11]);
         assert_eq!(translated(&second), [1, 10, 3, 11]);
         assert_eq!(translated(&third), [1, 2, 3, 5]);
-        assert_eq!(third.appended(), 2);
+        assert_eq!(third.moved_since(&first), 4);
+        assert!(third.since(&third).is_empty() && !third.since(&second).is_empty());
+        assert!(
+            third.since_known(&RowNumbering::default()).is_none(),
+            "another table, or a state without translations"
+        );
     }
 
     #[test]
@@ -166,8 +184,8 @@ mod tests {
     #[test]
     fn a_failed_commit_leaves_no_trace() {
         let first = RowNumbering::default();
-        drop(first.after(&moved(&[(1, 7)], 0)));
-        let second = first.after(&moved(&[(1, 2), (2, 1)], 0));
+        drop(first.after(&moved(&[(1, 7)])));
+        let second = first.after(&moved(&[(1, 2), (2, 1)]));
         assert_eq!(second.since(&first).translate(1), 2);
     }
 
@@ -177,7 +195,7 @@ mod tests {
         let first = RowNumbering::default();
         let mut last = first.clone();
         for row in 0..200_000 {
-            last = last.after(&Arc::new(Renumbering::new(vec![row], vec![row], 0, &memory)));
+            last = last.after(&Arc::new(Renumbering::new(vec![row], vec![row], &memory)));
         }
         assert!(memory.used_bytes() > 0);
         drop(first);

@@ -32,6 +32,8 @@ pub struct TableSnapshot {
     pub(crate) runs: Arc<[Arc<OpenRun>]>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
+    /// How many numbers below it were given to rows that moved, and not to new ones.
+    pub(crate) moved_rows: u64,
     /// Translates row numbers of this state to those of later ones.
     pub(crate) numbering: RowNumbering,
     /// Held as in [`Snapshot::pin`], because a scan may outlive the snapshot that it began with.
@@ -47,6 +49,7 @@ impl TableSnapshot {
             blocks: Arc::default(),
             runs: Arc::default(),
             next_row: RowNumber(0),
+            moved_rows: 0,
             numbering: RowNumbering::default(),
             _pin: None,
             keyed: None,
@@ -57,7 +60,7 @@ impl TableSnapshot {
 impl TableSnapshot {
     /// How many rows were ever added. Unlike the next row number it does not count rows that moved.
     pub(crate) fn rows_added(&self) -> u64 {
-        self.next_row.0 - self.numbering.appended()
+        self.next_row.0 - self.moved_rows
     }
 }
 

@@ -198,8 +198,8 @@ pub(crate) fn rewrite(
             change.blocks.push(Arc::new(block));
         }
     }
-    let appended = change.next_row.0 - now.next_row.0;
-    change.renumbered = Some(Arc::new(Renumbering::new(old, new, appended, engine.broker())));
+    change.moved_rows = change.next_row.0 - now.next_row.0;
+    change.renumbered = Some(Arc::new(Renumbering::new(old, new, engine.broker())));
     let published = publish(engine, &current, CommitChange::of_table(&current, def.id, change))?;
     drop(committing);
     engine.journal().wait_for(&published)?;

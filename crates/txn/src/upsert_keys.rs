@@ -13,10 +13,13 @@ use arrow::compute::{cast, take};
 use arrow::row::{RowConverter, Rows, SortField};
 use roaring::RoaringBitmap;
 use rowmill_base::{Error, Result};
-use rowmill_storage::{TableDef, canonical_floats, repeat_missing, times_of};
+use rowmill_storage::{TableDef, canonical_floats, repeat_missing, time_order, times_of};
 
 use crate::deletes::Holder;
 use crate::time_merge::TimeRange;
+
+/// Up to this many rows of one time are compared with each other. More are looked up by their keys.
+const COMPARED_ROWS_MAX: usize = 16;
 
 /// The keys of some rows of a time table.
 pub(crate) struct UpsertKeys {
@@ -55,16 +58,46 @@ impl UpsertKeys {
 
     /// The rows that stay if each row replaces those before it that have its key, ascending. `None` if all keys differ.
     pub(crate) fn last_of_each(&self) -> Option<Vec<u32>> {
-        let mut last: HashMap<&[u8], u32> = HashMap::with_capacity(self.times.len());
-        for (row, at) in self.rows.iter().zip(0..) {
-            last.insert(row.data(), at);
-        }
-        if last.len() == self.times.len() {
+        // The keys contain the time, so only rows of the same time can have equal keys.
+        let order = time_order(&self.times);
+        let rows = self.times.len() as u32;
+        let replaced = match &order {
+            Some(order) => self.replaced(order.iter().copied()),
+            None => self.replaced(0..rows),
+        };
+        if replaced.is_empty() {
             return None;
         }
-        let mut stay: Vec<u32> = last.into_values().collect();
-        stay.sort_unstable();
-        Some(stay)
+        let replaced: RoaringBitmap = replaced.into_iter().collect();
+        Some((0..rows).filter(|row| !replaced.contains(*row)).collect())
+    }
+
+    /// The rows that have the key of a later row. `in_time` has all rows in the order of time, those of equal times in
+    /// their own order.
+    fn replaced(&self, in_time: impl Iterator<Item = u32>) -> Vec<u32> {
+        let mut replaced = Vec::new();
+        let mut of_one_time: Vec<u32> = Vec::new();
+        for row in in_time {
+            if of_one_time.first().is_some_and(|first| self.times[*first as usize] != self.times[row as usize]) {
+                self.replaced_at_one_time(&of_one_time, &mut replaced);
+                of_one_time.clear();
+            }
+            of_one_time.push(row);
+        }
+        self.replaced_at_one_time(&of_one_time, &mut replaced);
+        replaced
+    }
+
+    /// Adds those of `rows`, which ascend, that have the key of a later one to `replaced`.
+    fn replaced_at_one_time(&self, rows: &[u32], replaced: &mut Vec<u32>) {
+        let key = |row: u32| self.rows.row(row as usize).data();
+        if rows.len() <= COMPARED_ROWS_MAX {
+            let is_replaced = |place: usize| rows[place + 1..].iter().any(|later| key(*later) == key(rows[place]));
+            replaced.extend((0..rows.len()).filter(|place| is_replaced(*place)).map(|place| rows[place]));
+            return;
+        }
+        let mut last: HashMap<&[u8], u32> = HashMap::with_capacity(rows.len());
+        replaced.extend(rows.iter().filter_map(|row| last.insert(key(*row), *row)));
     }
 
     /// The positions of the live rows of `holders` that have one of these keys, by holder. Rows in `gone` are no longer
@@ -76,21 +109,19 @@ impl UpsertKeys {
     ) -> Result<Vec<(&'h Holder, RoaringBitmap)>> {
         let mut found = Vec::new();
         // Most tables have no row of these times, so the keys are made findable when the first one is met.
-        let mut known: Option<KnownKeys<'_>> = None;
+        let (mut times, mut keys): (Option<Vec<i64>>, Option<HashSet<&[u8]>>) = (None, None);
         for (holder, gone) in holders {
             let Some(candidates) = rows_within(def, holder, gone, self.range)? else { continue };
-            let known = known.get_or_insert_with(|| KnownKeys::of(self));
-            let at_times: Vec<u32> = candidates
-                .iter()
-                .filter(|(_, time)| known.times.binary_search(time).is_ok())
-                .map(|(row, _)| *row)
-                .collect();
+            let times = times.get_or_insert_with(|| self.distinct_times());
+            let at_times = candidates.iter().filter(|(_, time)| times.binary_search(time).is_ok());
+            let at_times: Vec<u32> = at_times.map(|(row, _)| *row).collect();
             if at_times.is_empty() {
                 continue;
             }
             let values = values_of(def, holder, &self.columns, &at_times)?;
             let rows = self.converter.convert_columns(&plain(def, &self.columns, &values)?).map_err(failed)?;
-            let equal = rows.iter().zip(&at_times).filter(|(row, _)| known.keys.contains(row.data()));
+            let keys = keys.get_or_insert_with(|| self.rows.iter().map(|row| row.data()).collect());
+            let equal = rows.iter().zip(&at_times).filter(|(row, _)| keys.contains(row.data()));
             let positions: RoaringBitmap = equal.map(|(_, position)| *position).collect();
             if !positions.is_empty() {
                 found.push((holder, positions));
@@ -98,21 +129,14 @@ impl UpsertKeys {
         }
         Ok(found)
     }
-}
 
-/// Keys and times, ready to be looked up.
-struct KnownKeys<'k> {
-    keys: HashSet<&'k [u8]>,
-    /// Ascending.
-    times: Vec<i64>,
-}
-
-impl<'k> KnownKeys<'k> {
-    fn of(keys: &'k UpsertKeys) -> KnownKeys<'k> {
-        let mut times = keys.times.clone();
-        times.sort_unstable();
+    /// The times of the keys, ascending.
+    fn distinct_times(&self) -> Vec<i64> {
+        let mut times = self.times.clone();
+        // The times are mostly in order, which this sort finds.
+        times.sort();
         times.dedup();
-        KnownKeys { keys: keys.rows.iter().map(|row| row.data()).collect(), times }
+        times
     }
 }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rowmill::{Connection, Database};
 
+use crate::{killed_upserts, views_under_load};
+
 /// The number of rows in the file that the child loads again and again.
 const LOADED_ROWS: u64 = 20_000;
 
@@ -90,7 +92,12 @@ fn prepared() -> tempfile::TempDir {
 }
 
 /// Starts the child, kills it after `moment`, and returns the number of steps that it has acknowledged.
-fn run_and_kill(folder: &Path, workload: &str, step: u64, moment: Duration) -> u64 {
+pub(crate) fn run_and_kill(folder: &Path, workload: &str, step: u64, moment: Duration) -> u64 {
+    lines_until_killed(folder, workload, step, moment).iter().filter(|line| *line == "done").count() as u64
+}
+
+/// Starts the child, kills it after `moment`, and returns the lines that it has printed since it was ready.
+pub(crate) fn lines_until_killed(folder: &Path, workload: &str, step: u64, moment: Duration) -> Vec<String> {
     let program = std::env::current_exe().expect("the test's own path");
     let mut child = Command::new(program)
         .args(["--exact", "kill::child", "--nocapture"])
@@ -104,11 +111,11 @@ fn run_and_kill(folder: &Path, workload: &str, step: u64, moment: Duration) -> u
     std::thread::sleep(moment);
     child.kill().expect("it was running");
     child.wait().expect("it is our child");
-    lines.map_while(Result::ok).filter(|line| line == "done").count() as u64
+    lines.map_while(Result::ok).collect()
 }
 
 /// A random moment in the first quarter of a second, different in each run.
-fn moment(round: usize) -> Duration {
+pub(crate) fn moment(round: usize) -> Duration {
     let noise = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), round);
     Duration::from_micros(noise % 250_000)
 }
@@ -120,16 +127,25 @@ fn child() {
     let mut words = order.splitn(3, ' ');
     let mut word = || words.next().expect("workload, step, folder");
     let (workload, step, folder) = (word(), word().parse().expect("a step"), Path::new(word()));
-    let database = Database::open(folder.join("database")).expect("it opens");
-    tell("ready");
+    let path = folder.join("database");
     match workload {
-        "every_kind" => do_every_kind(&database, step, folder),
-        _ => do_two_loads(&database, folder),
+        "every_kind" => do_every_kind(&ready(Database::open(path)), step, folder),
+        "two_loads" => do_two_loads(&ready(Database::open(path)), folder),
+        "upserts" => killed_upserts::work(&ready(killed_upserts::open(&path)), folder),
+        "views" => views_under_load::work(&ready(views_under_load::open(&path)), step),
+        _ => panic!("the child knows no workload {workload}"),
     }
 }
 
+/// Says that the work begins.
+fn ready(database: rowmill::Result<Database>) -> Database {
+    let database = database.expect("it opens");
+    tell("ready");
+    database
+}
+
 /// Prints a line with one write, so that a kill cannot leave half of it.
-fn tell(line: &str) {
+pub(crate) fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent reads our output");
 }
@@ -232,7 +248,7 @@ impl State {
 }
 
 /// Returns the only value of a result, which must be a number.
-fn number(connection: &mut Connection, sql: &str) -> u64 {
+pub(crate) fn number(connection: &mut Connection, sql: &str) -> u64 {
     let rows = connection.query(&format!("SELECT ({sql})::BIGINT")).and_then(|rows| rows.rows());
     let number: i64 = rows.and_then(|rows| rows[0].get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"));
     u64::try_from(number).expect("a count")

@@ -14,6 +14,7 @@ mod hermitage;
 mod hostile_settings;
 mod hostile_statements;
 mod kill;
+mod killed_upserts;
 mod library;
 mod lifted;
 mod materialized;
@@ -24,6 +25,7 @@ mod spilling;
 mod sql_suite;
 mod statement_cache;
 mod time_clauses;
+mod views_under_load;
 mod writers;
 
 use std::path::PathBuf;

@@ -10,10 +10,10 @@ use rowmill::text::format_value;
 use rowmill::{Connection, Database, ErrorKind, Options};
 
 /// A generator of numbers that depend only on a seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -42,7 +42,7 @@ fn open(path: &Path) -> (Database, Connection) {
 }
 
 /// Returns the rows of a query as sorted lines.
-fn lines(connection: &mut Connection, sql: &str) -> Vec<String> {
+pub(crate) fn lines(connection: &mut Connection, sql: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let collect = |outcome| {
         let rowmill::Outcome::Rows(rows) = outcome else { return Ok(()) };
@@ -61,7 +61,7 @@ fn lines(connection: &mut Connection, sql: &str) -> Vec<String> {
     lines
 }
 
-fn text(connection: &mut Connection, sql: &str) -> String {
+pub(crate) fn text(connection: &mut Connection, sql: &str) -> String {
     lines(connection, sql).join("\n")
 }
 
@@ -152,7 +152,7 @@ fn refreshed_views_are_equal_to_their_queries() {
 }
 
 /// Waits until a query returns `wanted`.
-fn wait_for(connection: &mut Connection, sql: &str, wanted: &str) {
+pub(crate) fn wait_for(connection: &mut Connection, sql: &str, wanted: &str) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let found = text(connection, sql);
@@ -164,7 +164,7 @@ fn wait_for(connection: &mut Connection, sql: &str, wanted: &str) {
     }
 }
 
-const STATES: &str = "SELECT DISTINCT status FROM rowmill_materialized_views()";
+pub(crate) const STATES: &str = "SELECT DISTINCT status FROM rowmill_materialized_views()";
 
 #[test]
 fn views_follow_commits_at_once_and_readers_see_only_whole_states() {

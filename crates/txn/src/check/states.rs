@@ -56,6 +56,10 @@ fn table_differences(found: &TableSnapshot, known: &TableSnapshot, differences: 
         let (found, known) = (found.next_row, known.next_row);
         differences.push(format!("table {name}: the next row is {found} instead of {known}"));
     }
+    if found.moved_rows != known.moved_rows {
+        let (found, known) = (found.moved_rows, known.moved_rows);
+        differences.push(format!("table {name}: {found} rows have moved instead of {known}"));
+    }
     if found.blocks.len() != known.blocks.len() {
         let (found, known) = (found.blocks.len(), known.blocks.len());
         differences.push(format!("table {name}: {found} blocks instead of {known}"));

@@ -307,9 +307,9 @@ pub(super) fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, ch
     blocks.extend(own_blocks);
     runs.extend(own_runs);
     let next_row = changes.next_row();
-    let numbering = base.map(|base| base.numbering.clone()).unwrap_or_default();
+    let (numbering, moved_rows) = base.map(|base| (base.numbering.clone(), base.moved_rows)).unwrap_or_default();
     let (blocks, runs) = (blocks.into(), runs.into());
-    TableSnapshot { def: Arc::clone(def), blocks, runs, next_row, numbering, _pin: None, keyed: None }
+    TableSnapshot { def: Arc::clone(def), blocks, runs, next_row, moved_rows, numbering, _pin: None, keyed: None }
 }
 
 /// Collected rows that make a block.

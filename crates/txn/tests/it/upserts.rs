@@ -227,3 +227,21 @@ fn a_block_replaces_rows_and_its_own_earlier_rows() {
     transaction.commit().expect("committed");
     assert_eq!(values(&engine.snapshot().expect("a snapshot"), table), expected);
 }
+
+#[test]
+fn the_last_of_few_and_of_many_rows_with_the_same_time_and_key_stays() {
+    let engine = open_at(None, 10_000);
+    let table = create(&engine);
+    // The first times have more than a hundred rows each, and the last ones two to four. They come in no order.
+    let time = |row: i64| if row % 2 == 0 { row * 7 % 5 } else { 10 + row * 31 % 191 };
+    let rows: Vec<((i64, i64), String)> =
+        (0..1_000).map(|row| ((time(row), row / 2 % 3), format!("row {row}"))).collect();
+    for _ in 0..2 {
+        let mut transaction = engine.begin().expect("a transaction");
+        put(&mut transaction, table, &rows);
+        transaction.commit().expect("committed");
+        let expected: Rows = rows.iter().cloned().collect();
+        assert!(expected.len() > 400, "few rows replace others");
+        assert_eq!(values(&engine.snapshot().expect("a snapshot"), table), expected);
+    }
+}

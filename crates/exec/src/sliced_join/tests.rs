@@ -219,7 +219,7 @@ impl SlicedCase {
         let or_null = |value: Option<i64>| value.map_or("NULL".to_owned(), |value| value.to_string());
         match self.choice {
             Choice::Last { strict, inner } => {
-                let met = same.iter().filter(within).filter(|row| !strict || row.time < to).next_back();
+                let met = same.iter().filter(within).rfind(|row| !strict || row.time < to);
                 match met {
                     None if inner => None,
                     met => {

@@ -26,7 +26,7 @@ use rowmill_plan::{Fill as FillPlan, FilledBuckets};
 
 use self::columns::FillColumns;
 use self::gaps::{Gaps, NextRow};
-pub(crate) use self::sliced::{BucketSlices, SlicedFill};
+pub(crate) use self::sliced::{BucketSlices, FILLED_GROUPS_MIN, SlicedFill};
 use crate::batch::{BatchSource, Batches};
 use crate::row_keys::RowKeys;
 use crate::share::{share, with_nulls};

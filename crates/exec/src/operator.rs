@@ -29,7 +29,7 @@ use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
 use crate::case::CaseFunction;
 use crate::expand::Expand;
-use crate::fill::{Fill, SlicedFill};
+use crate::fill::{FILLED_GROUPS_MIN, Fill, SlicedFill};
 use crate::filter::Filter;
 use crate::first_rows::FirstRows;
 use crate::forced::forced;
@@ -46,7 +46,7 @@ use crate::series::{Series, SeriesRequest};
 use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
-use crate::sliced_group::{GroupSlices, SlicedGroup};
+use crate::sliced_group::{GroupSlices, SLICED_GROUPS_MIN, SlicedGroup};
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
 use crate::unnest::{Unnest, UnnestRequest};
@@ -446,7 +446,7 @@ impl Builder {
         let resources = (broker.clone(), temp.clone());
         let request = self.group_request(input, (group, schema), &self.functions, Wish::All, resources);
         let metrics = Arc::clone(&request.metrics);
-        let slices = GroupSlices::of(&self.tables[scan.table], &request, *rows)?;
+        let slices = GroupSlices::of(&self.tables[scan.table], &request, (*rows, FILLED_GROUPS_MIN))?;
         let Some(slices) = slices.filter(|slices| slices.key() == fill.bucket) else { return Ok(None) };
         let below = |input: Operator| Operator { inputs: vec![input], ..Operator::default() };
         operator.inputs.push(below(below(Operator::of_scan(&metrics))));
@@ -479,7 +479,7 @@ impl Builder {
         };
         // The grouping reads the blocks of the table itself, so no scan operator runs between them.
         operator.inputs.push(Operator::of_scan(&request.metrics));
-        if let Some(slices) = GroupSlices::of(&self.tables[scan.table], &request, groups)? {
+        if let Some(slices) = GroupSlices::of(&self.tables[scan.table], &request, (groups, SLICED_GROUPS_MIN))? {
             return Ok(SlicedGroup::new(slices));
         }
         group_table(&self.tables[scan.table], request)

@@ -33,6 +33,10 @@ use crate::window::sort_entries;
 /// The name of the operator in errors.
 const OWNER: &str = "FILL";
 
+/// The fewest groups whose gaps are filled by slices. No sort of all groups is needed then, so 3.6 million groups take
+/// half of the time. A few hundred thousand groups are sorted in a few milliseconds.
+pub(crate) const FILLED_GROUPS_MIN: f64 = (1 << 19) as f64;
+
 /// Rows in slices of time. No bucket has rows in two slices, and those of a later slice are later.
 pub(crate) trait BucketSlices: fmt::Debug + Send + Sync {
     /// The schema of the rows.

@@ -12,7 +12,7 @@ use crate::time_slices::{BlockTimes, READ_AGAIN_MAX, TimeSlices, block_times};
 
 /// The blocks of a side after which a slice ends. With fewer, the blocks at the ends of slices would be read more
 /// often.
-const SLICE_BLOCKS: usize = 4;
+const SLICE_BLOCKS: usize = 2;
 
 /// One side of a sliced join: a scan of a columnar table.
 #[derive(Clone, Debug)]

@@ -81,14 +81,22 @@ impl SliceSide {
             codes: Vec::new(),
         };
         // Blocks and runs come in the order of their row numbers.
+        let mut blocks = Vec::new();
         for block in self.source.blocks() {
             let is_read = block.live_rows() > 0 && verdict(block, table, &read.filter)? != Verdict::Nothing;
             let metrics = self.metrics();
             let counter = if is_read { &metrics.blocks_read } else { &metrics.blocks_skipped };
             counter.fetch_add(1, Ordering::Relaxed);
             if is_read {
-                read.block(table, block)?;
+                blocks.push(block);
             }
+        }
+        // The keys and times of all rows of these blocks. Memory that is not used is never touched.
+        let rows = blocks.iter().map(|block| block.live_rows()).sum();
+        read.keys.reserve_exact(rows);
+        read.times.reserve_exact(rows);
+        for block in blocks {
+            read.block(table, block)?;
         }
         for run in self.source.runs() {
             read.run(table, run)?;

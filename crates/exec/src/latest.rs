@@ -27,8 +27,8 @@ use crate::batch::{BatchSource, Batches};
 use crate::row_keys::{KeyRows, RowKeys};
 use crate::share::{share, with_nulls};
 
-/// The rows of a sorted block that are read at once. A few thousand rows usually have all keys, and steps much larger than
-/// a page of packed values cost nothing more for each row.
+/// The rows of a sorted block that are read at once. A few thousand rows usually have all keys, and steps much larger
+/// than a page of packed values cost nothing more for each row.
 const STEP_ROWS: usize = 1 << 14;
 
 /// What a [`LatestRows`] gives. Columns are positions in the definition of the table.
@@ -137,8 +137,8 @@ impl LatestRows {
             [key] => block.chunk(table, *key)?.filter(Chunk::has_values),
             _ => None,
         };
-        // Blocks of a table often list the same keys, and comparing two lists is cheaper than seeking each key. Comparing
-        // stored bytes is cheaper still, because no list is decoded.
+        // Blocks of a table often list the same keys, and comparing two lists is cheaper than seeking each key.
+        // Comparing stored bytes is cheaper still, because no list is decoded.
         if let (Some(chunk), Some(covered)) = (&chunk, &*covered)
             && newest_time < covered.oldest
             && chunk.has_list_of(&covered.chunk)?

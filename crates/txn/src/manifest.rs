@@ -125,7 +125,7 @@ pub(crate) fn decode_position(bytes: &[u8]) -> Result<Position> {
     Ok(Position(u64::from_le_bytes(bytes)))
 }
 
-/// Encodes the number of the next row of a table, of which `moved` before it were given to rows that moved.
+/// Encodes the number of the next row of a table. `moved` of the numbers before it were given to rows that moved.
 pub(crate) fn encode_next_row(next: RowNumber, moved: u64) -> Vec<u8> {
     let moved = (moved > 0).then(|| moved.to_le_bytes());
     [&next.0.to_le_bytes()[..], moved.as_ref().map_or(&[], |moved| &moved[..])].concat()

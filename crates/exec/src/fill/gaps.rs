@@ -220,8 +220,8 @@ impl Gaps {
         }
     }
 
-    /// Appends the beginnings of at most `rows_max` buckets of the gap that comes next. Returns the last row before them
-    /// that has their keys, and the first row after them.
+    /// Appends the beginnings of at most `rows_max` buckets of the gap that comes next. Returns the last row before
+    /// them that has their keys, and the first row after them.
     pub(super) fn read_gap(&mut self, rows_max: usize, ticks: &mut Vec<i64>) -> Result<(Option<usize>, Option<usize>)> {
         let gap = self.gap.as_mut().expect("a gap comes next");
         if let Some(stride) = self.stride {

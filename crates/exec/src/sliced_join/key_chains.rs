@@ -16,8 +16,8 @@ use std::ops::Range;
 use super::met_rows::MetRows;
 use super::slice_rows::SliceRows;
 
-/// A chain may be ahead of a left row by the right rows that come before the next few left rows. With so many keys for
-/// each of these left rows, the chains of most keys have none of them.
+/// A chain may be ahead of a left row by the right rows that come before the next few left rows. With this number of
+/// keys for each of these left rows, the chains of most keys have none of them.
 const KEYS_PER_ROW_AHEAD: usize = 32;
 /// The most left rows whose right rows are linked at once. Links row by row would make the processor guess the number
 /// of right rows for each left row, and it would often guess wrong.

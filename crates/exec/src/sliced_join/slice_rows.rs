@@ -19,7 +19,7 @@ use crate::scan::block_state::{BlockState, verdict};
 use crate::scan::filter::Filter;
 use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run};
 
-/// The keys of a block are numbered by its value list if it has at most one value for so many rows.
+/// The keys of a block are numbered by its value list if it has at most one value for this number of rows.
 const ROWS_PER_VALUE: usize = 4;
 
 /// Rows of one side, in the order of time. Rows with equal times are in the order in which they were added to the

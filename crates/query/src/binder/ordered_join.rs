@@ -52,7 +52,7 @@ struct OrderedClauses<'e> {
     more: Vec<&'e Expr>,
 }
 
-/// The horizon of several HORIZON JOINs, of which only the last one names the offsets.
+/// The horizon of several HORIZON JOINs. Only the last one names the offsets.
 pub(super) struct SharedHorizon {
     /// The column with the offset as an interval.
     distance: ColumnId,

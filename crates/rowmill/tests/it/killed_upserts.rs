@@ -58,7 +58,7 @@ fn rows_that_replace_others_survive_a_kill_once_and_with_their_newest_values() {
                 steps[writer] += 1;
             }
             if seen[writer] != expected[writer] {
-                // Its acknowledgement was not printed any more.
+                // The child was killed before it printed the acknowledgement.
                 apply(&mut expected[writer], writer, steps[writer]);
                 steps[writer] += 1;
                 ahead += 1;

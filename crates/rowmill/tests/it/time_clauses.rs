@@ -268,7 +268,7 @@ fn explain_names_the_slices_of_a_join_whose_windows_are_short() {
     let mut connection = database.connect().unwrap();
     connection
         .execute(
-            "SET rows_per_block = 2;
+            "SET rows_per_block = 4;
              CREATE TABLE t (ts TIMESTAMP NOT NULL, s TEXT, q DOUBLE) TIMESTAMP(ts);
              INSERT INTO t SELECT TIMESTAMP '2026-03-28 22:00:00' + i * INTERVAL '1 minute', 'a', i / 10.0
                  FROM generate_series(1, 100) g(i);

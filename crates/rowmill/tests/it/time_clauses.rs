@@ -55,17 +55,18 @@ fn sample(random: &mut Random) -> Case {
     let (short, long) =
         [("30m", "30 minutes"), ("1h", "1 hour"), ("100m", "100 minutes"), ("1d", "1 day"), ("7h", "7 hours")]
             [random.below(5)];
-    let call = random.one_of(&["count(*)", "coalesce(sum(q), 0)", "max(id)", "first(id)", "last(id) - first(id)"]);
-    let plain_call = match call {
-        "first(id)" => "min(id)".to_owned(),
-        "last(id) - first(id)" => "max(id) - min(id)".to_owned(),
-        other => other.to_owned(),
-    };
+    // Of rows with the same time, `first` and `last` may take any one, so the order names the number too.
+    let (call, plain_call) = [
+        ("count(*)", "count(*)"),
+        ("coalesce(sum(q), 0)", "coalesce(sum(q), 0)"),
+        ("max(id)", "max(id)"),
+        ("first(id ORDER BY ts, id)", "min(id)"),
+        ("last(id ORDER BY ts, id) - first(id ORDER BY ts, id)", "max(id) - min(id)"),
+    ][random.below(5)];
     let condition = random.one_of(&["true", "q > 0", "id % 3 = 1", "s <> 'b'"]);
     let groups = format!(
         "SELECT date_bin(INTERVAL '{long}', ts) AS b, s, {plain_call} AS v FROM t WHERE {condition} GROUP BY 1, 2"
     );
-    // Ties make first and last depend on the order of arrival, which date_bin's rows have in `id`.
     let source = "t";
     let (fill, plain) = match random.below(5) {
         0 | 1 => (String::new(), format!("SELECT b AS ts, s, v FROM ({groups}) g")),

@@ -22,7 +22,7 @@ QUERIES = [
      "FROM trades SAMPLE BY 1m) x",
      "SELECT count(*), sum(c) FROM (SELECT time_bucket(INTERVAL '1 minute', ts) AS b, symbol, arg_min(price, ts) AS f, "
      "max(price) AS a, sum(qty) AS c, avg(price) AS v FROM trades GROUP BY b, symbol) x"),
-    ("the same with FILL(PREV)",
+    ("with FILL(PREV)",
      "SELECT count(*), sum(c) FROM (SELECT ts, symbol, first(price) AS f, max(price) AS a, sum(qty) AS c, avg(price) AS v "
      "FROM trades SAMPLE BY 1m FILL(PREV)) x", None),
     ("a month with FILL(PREV)",

@@ -36,7 +36,7 @@ use rowmill_plan::{JoinKind, OrderBound, OrderedChoice, OrderedResult};
 use rowmill_storage::spill::TempSpace;
 
 pub(crate) use self::key_order::{KeyOrder, OrderedPart};
-pub(crate) use self::layout::{OrderedLayout, columns_of_aggregate};
+pub(crate) use self::layout::{OrderedLayout, columns_of_aggregates};
 pub(crate) use self::ordered_rows::{OrderedAggregates, OrderedRows, PlaceRanges, PreparedAggregates, RowsMet};
 pub(crate) use self::places::PlaceCursors;
 pub(crate) use self::positions::first_position;

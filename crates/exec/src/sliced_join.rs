@@ -48,7 +48,7 @@ use self::key_ranges::{KeyRanges, SliceCursor};
 use self::met_rows::MetRows;
 use self::slice_rows::SliceRows;
 use crate::batch::{BatchSource, Batches};
-use crate::ordered_join::columns_of_aggregate;
+use crate::ordered_join::columns_of_aggregates;
 use crate::scan::ScanMetrics;
 use crate::share::{batch_of, share, with_nulls};
 use crate::time_slices::SliceRelay;
@@ -321,11 +321,8 @@ impl SlicedJoin {
         let mut memory = broker.reservation(OWNER);
         memory.grow(bytes + met.bytes())?;
         let columns = FrameColumns::new(broker.clone(), temp.clone(), cancel.clone())?;
-        let mut read: Vec<usize> = aggregates.iter().flat_map(columns_of_aggregate).collect();
-        read.sort_unstable();
-        read.dedup();
         let order = UInt32Array::from(met.order.clone());
-        for column in read {
+        for column in columns_of_aggregates(aggregates.iter()) {
             let values = take(&right.columns[column], &order, None).map_err(failed)?;
             memory.grow(values.get_array_memory_size() as u64)?;
             columns.set(column, values);

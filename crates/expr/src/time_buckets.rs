@@ -92,7 +92,7 @@ impl TimeBuckets {
         }
     }
 
-    /// The ticks between the beginnings of buckets, if it is the same for all of them.
+    /// The ticks between the beginnings of two buckets, if all buckets are equally long.
     pub fn even_stride(&self) -> Option<i64> {
         match (self.stride, self.zone) {
             (BucketStride::Ticks(ticks), None) => Some(ticks),

@@ -93,7 +93,7 @@ impl BucketTicks {
 pub(super) struct Gaps {
     shape: Arc<FillShape>,
     buckets: Option<TimeBuckets>,
-    /// The ticks between the beginnings of buckets, if it is the same for all of them.
+    /// The ticks between the beginnings of two buckets, if all buckets are equally long.
     stride: Option<i64>,
     /// The rows that are being read: the last row of the batch before, if there is one, and a batch.
     rows: Option<RecordBatch>,

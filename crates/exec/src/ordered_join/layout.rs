@@ -28,10 +28,7 @@ impl OrderedRequest {
 
     /// The right columns that aggregates read, each once.
     pub(crate) fn argument_columns(&self) -> Vec<usize> {
-        let mut columns: Vec<usize> = self.aggregates.iter().flatten().flat_map(columns_of_aggregate).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        columns
+        columns_of_aggregates(self.aggregates.iter().flatten())
     }
 
     /// The left columns that the bounds read.
@@ -84,8 +81,16 @@ impl OrderedRequest {
     }
 }
 
+/// The right columns that aggregates read, each once.
+pub(crate) fn columns_of_aggregates<'a>(aggregates: impl Iterator<Item = &'a Aggregate>) -> Vec<usize> {
+    let mut columns: Vec<usize> = aggregates.flat_map(columns_of_aggregate).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
 /// The right columns that an aggregate reads.
-pub(crate) fn columns_of_aggregate(aggregate: &Aggregate) -> Vec<usize> {
+pub(super) fn columns_of_aggregate(aggregate: &Aggregate) -> Vec<usize> {
     let column = |expr: &mut Expr| match expr {
         Expr::Column(column) => Some(*column),
         Expr::Function(_) => None,

@@ -49,8 +49,14 @@ impl Renumbering {
 
     /// Rows that exchange their numbers, which are `old`. The row at `order[place]` gets the number at `place`.
     pub(crate) fn exchange(old: Vec<u64>, order: &[u32], memory: &Broker) -> Renumbering {
+        let numbers = old.clone();
+        Renumbering::in_order(old, &numbers, order, memory)
+    }
+
+    /// Rows with the numbers `old`. The row at `order[place]` gets the number `numbers[place]`.
+    pub(crate) fn in_order(old: Vec<u64>, numbers: &[u64], order: &[u32], memory: &Broker) -> Renumbering {
         let mut new = vec![0; old.len()];
-        for (number, row) in old.iter().zip(order) {
+        for (number, row) in numbers.iter().zip(order) {
             new[*row as usize] = *number;
         }
         Renumbering::new(old, new, memory)

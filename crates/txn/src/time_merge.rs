@@ -14,16 +14,31 @@
 //!
 //! Small and sparse blocks are rewritten together with their neighbours in time, by the rules of `merge.rs`.
 //!
-//! Rewritten rows take new row numbers after all others (`renumbering.rs`), because the blocks need not be neighbours
-//! in the order of row numbers.
+//! Rewritten rows get other row numbers (`renumbering.rs`). Of rows with the same time, the one with the greater number
+//! was added later. This must stay so, because joins along an order and LATEST ON depend on it:
+//!
+//! ```text
+//! numbers    0 ... 9   10 ... 19   20 ... 29   30 ... 39
+//! blocks     other     group       group       other
+//! ```
+//!
+//! If no other rows are between those of a group, the rows exchange their numbers, so all others stay before or after
+//! them. Blocks that are rewritten because they are small or sparse follow each other in this way, as long as rows come
+//! in the order of time. We take in a few blocks between those of a group to get there.
+//!
+//! The rows of other groups, which are late ones, take numbers after all others. They count as added later than rows of
+//! the same time in other blocks. To keep their order too, each such row would have to store when it was added.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
 use arrow::compute::{concat, take};
 use roaring::RoaringBitmap;
-use rowmill_base::{Cancel, Error, Result, RowNumber};
-use rowmill_storage::{Block, BlockOwner, BlockSource, TableDef, time_order, times_of, write_block};
+use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType};
+use rowmill_storage::{
+    Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, time_order, times_of, write_block,
+};
 
 use crate::change::{CommitChange, TableChange};
 use crate::commit::{publish, sync_blocks};
@@ -37,6 +52,9 @@ const OVERLAP_MAX: usize = 4;
 
 /// At most this many overlapping blocks are rewritten at once, because the times of all their rows are in memory.
 const BLOCKS_AT_ONCE_MAX: usize = 4;
+
+/// A group has at most this many blocks after the blocks between them have joined it.
+const FILLED_BLOCKS_MAX: usize = 6;
 
 /// Memory per row while blocks are rewritten: its time, its place in both orders, and its numbers.
 const ROW_BYTES: u64 = 56;
@@ -84,14 +102,29 @@ pub(crate) fn candidates(
     let mut in_time: Vec<usize> = (0..ranges.len()).collect();
     in_time.sort_by_key(|at| (ranges[*at].first, ranges[*at].last));
     let blocks: Vec<Arc<Block>> = in_time.iter().map(|at| Arc::clone(&table.blocks[*at])).collect();
-    let group = small_group(&blocks, |_, _| true, block_rows).or_else(|| {
-        let ranges: Vec<TimeRange> = in_time.iter().map(|at| ranges[*at]).collect();
-        Some(overlapping_group(&ranges)?.into_iter().map(|at| Arc::clone(&blocks[at])).collect())
-    });
-    Ok(group.map(|mut group| {
+    if let Some(mut group) = small_group(&blocks, |_, _| true, block_rows) {
         group.sort_by_key(|block| block.first_row());
-        group
+        return Ok(Some(group));
+    }
+    let ranges_in_time: Vec<TimeRange> = in_time.iter().map(|at| ranges[*at]).collect();
+    Ok(overlapping_group(&ranges_in_time).map(|group| {
+        let mut group: Vec<usize> = group.into_iter().map(|at| in_time[at]).collect();
+        group.sort_unstable();
+        let filled: Vec<usize> = (group[0]..=group[group.len() - 1]).collect();
+        // Blocks in between join only if the time ranges still become shorter, because rewrites would not end otherwise.
+        if filled.len() <= FILLED_BLOCKS_MAX && gain(&filled.iter().map(|at| ranges[*at]).collect::<Vec<_>>()) > 0 {
+            group = filled;
+        }
+        group.into_iter().map(|at| Arc::clone(&table.blocks[at])).collect()
     }))
+}
+
+/// Whether no other rows of the table have numbers between those of `group`, which is in the order of its row numbers.
+fn is_alone(table: &TableSnapshot, group: &[Arc<Block>]) -> bool {
+    let ([first, ..], [.., last]) = (group, group) else { return true };
+    let numbers = first.first_row()..last.end_row();
+    let blocks = table.blocks.iter().filter(|block| numbers.contains(&block.first_row())).count();
+    blocks == group.len() && !table.runs.iter().any(|run| numbers.contains(&run.first_row()))
 }
 
 /// The most ranges that cover one moment. Ranges that only touch count as one after the other.
@@ -123,22 +156,23 @@ fn overlapping_group(ranges: &[TimeRange]) -> Option<Vec<usize>> {
         let mut widest = covering.clone();
         widest.sort_by_key(|at| std::cmp::Reverse(ranges[*at].length()));
         widest.truncate(BLOCKS_AT_ONCE_MAX);
-        if gain(widest.iter().map(|at| ranges[*at])) > 0 {
+        if gain(&widest.iter().map(|at| ranges[*at]).collect::<Vec<_>>()) > 0 {
             best = Some((depth, widest));
         }
     }
     best.map(|(_, group)| group)
 }
 
-/// How much shorter the sum of the ranges is once they follow each other. All of them have a moment in common.
-fn gain(ranges: impl Iterator<Item = TimeRange> + Clone) -> i128 {
-    let (first, last) = (ranges.clone().map(|range| range.first).min(), ranges.clone().map(|range| range.last).max());
+/// How much shorter the sum of the ranges is at least once they follow each other.
+fn gain(ranges: &[TimeRange]) -> i128 {
+    let first = ranges.iter().map(|range| range.first).min();
+    let last = ranges.iter().map(|range| range.last).max();
     let (Some(first), Some(last)) = (first, last) else { return 0 };
-    ranges.map(TimeRange::length).sum::<i128>() - TimeRange { first, last }.length()
+    ranges.iter().map(|range| range.length()).sum::<i128>() - TimeRange { first, last }.length()
 }
 
-/// Rewrites `group` as blocks that follow each other in time. Returns `false` if another commit replaced one of its
-/// blocks before this one could commit.
+/// Rewrites `group`, blocks in the order of their row numbers, as blocks that follow each other in time. Returns `false`
+/// if another commit replaced one of its blocks before this one could commit.
 pub(crate) fn rewrite(
     engine: &Core,
     table: &Arc<TableSnapshot>,
@@ -147,23 +181,21 @@ pub(crate) fn rewrite(
     stop: &Cancel,
 ) -> Result<bool> {
     let def = &table.def;
+    let exchanges = is_alone(table, group);
     let mut memory = engine.broker().reservation("bringing blocks into the order of time");
     memory.grow(ROW_BYTES * group.iter().map(|block| block.live_rows() as u64).sum::<u64>())?;
     let parts = group.iter().map(|block| MergedBlock::new(def, block)).collect::<Result<Vec<_>>>()?;
     let old: Vec<u64> = parts.iter().flat_map(|part| part.numbers().iter().copied()).collect();
     let order = order_of(def, time_column, &parts)?;
-    let targets = engine.column_targets(def)?;
     let mut made = Vec::new();
-    for rows in cut(&order, engine.rows_per_block()) {
+    for places in cut(order.len(), engine.rows_per_block()) {
         stop.check()?;
-        let source = OrderedRows::new(def, &parts, rows);
-        let owner = BlockOwner { table: def.id, block: engine.ids().block() };
-        let chunks = write_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
-        let numbers = RowNumber(0)..RowNumber(rows.len() as u64);
-        made.push(Arc::new(Block::new(owner.block, numbers, rows.len(), chunks, None)));
+        let own = exchanges.then(|| &old[places.clone()]);
+        let block = write_rows(engine, &OrderedRows::new(def, &parts, &order[places.clone()], own), stop)?;
+        made.push((places, Arc::new(block)));
     }
     // The blocks must be on disk before a commit names them. Commits go on until we take the lock.
-    sync_blocks(engine, made.iter())?;
+    sync_blocks(engine, made.iter().map(|(_, block)| block))?;
 
     let committing = engine.lock_commit();
     let current = engine.latest();
@@ -181,30 +213,45 @@ pub(crate) fn rewrite(
         }
         change.deleted.insert(block.first_row(), live);
     }
-    let mut new = vec![0; old.len()];
-    let mut places = order.iter();
-    for block in made {
-        let block = block.at(change.next_row);
-        let mut deleted = RoaringBitmap::new();
-        for (position, row) in (0..block.rows() as u32).zip(&mut places) {
-            new[*row as usize] = change.next_row.0 + u64::from(position);
-            if gone.contains(*row) {
-                deleted.insert(position);
-            }
-        }
-        change.next_row = block.end_row();
+    // The number of each place in the order of time.
+    let mut numbers_in_order = old.clone();
+    if !exchanges {
+        numbers_in_order = (now.next_row.0..).take(old.len()).collect();
+        change.next_row = RowNumber(now.next_row.0 + old.len() as u64);
+        change.moved_rows = old.len() as u64;
+    }
+    for (places, block) in made {
+        let block = match exchanges {
+            true => Arc::unwrap_or_clone(block),
+            false => block.at(RowNumber(numbers_in_order[places.start])),
+        };
+        let rows = (0..).zip(&order[places]);
+        let deleted: RoaringBitmap =
+            rows.filter(|(_, row)| gone.contains(**row)).map(|(position, _)| position).collect();
         let block = block.with_deleted(&deleted);
         if block.live_rows() > 0 {
             change.blocks.push(Arc::new(block));
         }
     }
-    change.moved_rows = change.next_row.0 - now.next_row.0;
-    change.renumbered = Some(Arc::new(Renumbering::new(old, new, engine.broker())));
+    change.renumbered = Some(Arc::new(Renumbering::in_order(old, &numbers_in_order, &order, engine.broker())));
     let published = publish(engine, &current, CommitChange::of_table(&current, def.id, change))?;
     drop(committing);
     engine.journal().wait_for(&published)?;
     engine.reap();
     Ok(true)
+}
+
+/// Writes a block of `rows`. Without numbers of their own, the rows are numbered from 0.
+fn write_rows(engine: &Core, rows: &OrderedRows<'_>, stop: &Cancel) -> Result<Block> {
+    let def = rows.def;
+    let mut targets = engine.column_targets(def)?;
+    if rows.has_gaps() {
+        let file = engine.column_file(def.id, ROW_NUMBERS)?;
+        targets.push(ColumnTarget { id: ROW_NUMBERS, kind: SqlType::UInt64, file });
+    }
+    let owner = BlockOwner { table: def.id, block: engine.ids().block() };
+    let chunks = write_block(owner, rows, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
+    Ok(Block::new(owner.block, rows.numbers(), rows.rows(), chunks, None))
 }
 
 /// The rows of all parts in the order of time, each as its index among the live rows of the parts.
@@ -218,9 +265,9 @@ fn order_of(def: &TableDef, time_column: usize, parts: &[MergedBlock]) -> Result
 }
 
 /// Cuts rows into as few blocks as possible, of similar size.
-fn cut(order: &[u32], block_rows: usize) -> impl Iterator<Item = &[u32]> {
-    let blocks = order.len().div_ceil(block_rows);
-    order.chunks(order.len().div_ceil(blocks.max(1)).max(1))
+fn cut(rows: usize, block_rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let size = rows.div_ceil(rows.div_ceil(block_rows).max(1)).max(1);
+    (0..rows).step_by(size).map(move |start| start..rows.min(start + size))
 }
 
 /// Rows of several blocks in the order of a new one.
@@ -230,10 +277,12 @@ struct OrderedRows<'a> {
     parts: Vec<(&'a MergedBlock, Vec<u32>)>,
     /// For each row of the block, its place among those of all parts, one part after the other.
     order: UInt32Array,
+    /// The row numbers of the block, ascending, if it keeps those of the parts.
+    own_numbers: Option<&'a [u64]>,
 }
 
 impl<'a> OrderedRows<'a> {
-    fn new(def: &'a TableDef, parts: &'a [MergedBlock], rows: &[u32]) -> Self {
+    fn new(def: &'a TableDef, parts: &'a [MergedBlock], rows: &[u32], own_numbers: Option<&'a [u64]>) -> Self {
         let mut sorted: Vec<(u32, u32)> = rows.iter().copied().zip(0..).collect();
         sorted.sort_unstable();
         let mut order = vec![0; rows.len()];
@@ -250,7 +299,21 @@ impl<'a> OrderedRows<'a> {
             }
             (rest, offset) = (others, end);
         }
-        OrderedRows { def, parts: taken, order: UInt32Array::from(order) }
+        OrderedRows { def, parts: taken, order: UInt32Array::from(order), own_numbers }
+    }
+
+    /// The range of the row numbers.
+    fn numbers(&self) -> Range<RowNumber> {
+        match self.own_numbers {
+            Some(numbers @ [first, ..]) => RowNumber(*first)..RowNumber(numbers[numbers.len() - 1] + 1),
+            _ => RowNumber(0)..RowNumber(self.order.len() as u64),
+        }
+    }
+
+    /// Whether numbers within the range belong to no row of the block.
+    fn has_gaps(&self) -> bool {
+        let Range { start, end } = self.numbers();
+        end.0 - start.0 > self.order.len() as u64
     }
 }
 
@@ -260,6 +323,10 @@ impl BlockSource for OrderedRows<'_> {
     }
 
     fn column(&self, index: usize) -> Result<ArrayRef> {
+        if index == self.def.columns.len() {
+            let numbers = self.own_numbers.ok_or_else(|| Error::internal("a block without row numbers of its own"))?;
+            return Ok(Arc::new(UInt64Array::from_iter_values(numbers.iter().map(|number| number - numbers[0]))));
+        }
         let parts = self.parts.iter().map(|(part, positions)| part.values_at(self.def, index, positions));
         let parts = parts.collect::<Result<Vec<ArrayRef>>>()?;
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
@@ -319,10 +386,7 @@ mod tests {
 
     #[test]
     fn rows_are_cut_into_few_blocks_of_similar_size() {
-        let sizes = |rows: u32, block_rows| {
-            let order: Vec<u32> = (0..rows).collect();
-            cut(&order, block_rows).map(<[u32]>::len).collect::<Vec<_>>()
-        };
+        let sizes = |rows, block_rows| cut(rows, block_rows).map(|rows| rows.len()).collect::<Vec<_>>();
         assert_eq!(sizes(20, 10), [10, 10]);
         assert_eq!(sizes(21, 10), [7, 7, 7]);
         assert_eq!(sizes(5, 10), [5]);

@@ -254,6 +254,39 @@ fn a_transaction_that_began_before_rows_moved_deletes_the_rows_that_it_saw() {
 }
 
 #[test]
+fn rows_of_equal_times_stay_in_their_order_when_sparse_blocks_are_rewritten() {
+    let engine = open_at(None, 10);
+    let table = create(&engine);
+    for part in 0..20 {
+        let mut transaction = engine.begin().expect("a transaction");
+        let rows: Vec<(TestRow, i64)> = (part * 20..part * 20 + 20).map(|row| ((row, None), row / 7)).collect();
+        insert(&mut transaction, table, &rows);
+        transaction.commit().expect("committed");
+    }
+    let mut transaction = engine.begin().expect("a transaction");
+    let view = transaction.view().expect("a view");
+    let doomed = read(&view, table).expect("read").into_iter().filter(|(_, row)| row.0 / 30 % 2 == 0 && row.0 % 3 > 0);
+    let doomed: Vec<u64> = doomed.map(|(number, _)| number).collect();
+    transaction.delete(table, &doomed).expect("deleted");
+    transaction.commit().expect("committed");
+    let start = Instant::now();
+    let snapshot = loop {
+        let snapshot = engine.snapshot().expect("a snapshot");
+        let rows = snapshot.table(table).expect("the table exists");
+        if rows.blocks().iter().all(|block| block.live_rows() * 4 >= block.rows() * 3) {
+            break snapshot;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "blocks stay sparse");
+        sleep(Duration::from_millis(20));
+    };
+    check_order(&snapshot, table);
+    // The rows are in the order of their numbers, and were added in the order of `row.0`.
+    let rows: Vec<i64> = read(&snapshot, table).expect("read").into_iter().map(|(_, row)| row.0).collect();
+    assert_eq!(rows.len(), 400 - doomed.len());
+    assert!(rows.is_sorted(), "rows of equal times changed their order: {rows:?}");
+}
+
+#[test]
 fn emptying_a_table_does_not_conflict_with_rows_that_only_moved() {
     let engine = open_at(None, 50);
     let table = create(&engine);

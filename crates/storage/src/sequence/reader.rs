@@ -9,7 +9,7 @@ use rowmill_base::{Error, Result};
 
 use super::VECTOR;
 use super::ints::{HEAD_BYTES, SequenceLayout};
-use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_some};
+use super::kernels::{WIDTH_MAX, low_bits, packed_bytes, unpack, unpack_some};
 use super::word::Word;
 
 /// From this many rows of one vector on, unpacking the whole vector is faster than picking single values.
@@ -118,6 +118,25 @@ impl<'a> Ints<'a> {
             SequenceLayout::Plain => self.plain(vector * VECTOR),
             _ => self.word(self.bases, vector),
         }
+    }
+
+    /// The least and the greatest value that a vector of the delta layout can have, by its first value and its least
+    /// and greatest possible step. `None` if this leads out of the words, because steps wrap, or for words of 128 bits.
+    pub(super) fn step_bounds(&self, vector: usize) -> Result<Option<(u128, u128)>> {
+        debug_assert_eq!(self.layout, SequenceLayout::Delta, "only the delta layout has steps");
+        let bits = 8 * self.word_bytes as u32;
+        if bits > u64::BITS {
+            return Ok(None);
+        }
+        let (_, width) = self.packed(vector)?;
+        let unused = u64::BITS - bits;
+        // Steps are signed.
+        let least = i128::from((self.word::<u64>(self.steps, vector) << unused).cast_signed() >> unused);
+        let greatest = least + if width == 0 { 0 } else { i128::from(low_bits(width)) };
+        let steps = self.vector_len(vector) as i128 - 1;
+        let base = i128::from(self.base::<u64>(vector));
+        let (low, high) = (base + steps * least.min(0), base + steps * greatest.max(0));
+        Ok((low >= 0 && high < 1 << bits).then_some((low.cast_unsigned(), high.cast_unsigned())))
     }
 
     /// Unpacks a vector into the front of `out`. Returns the number of its values.

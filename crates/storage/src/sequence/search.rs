@@ -1,8 +1,8 @@
 //! Searches a stored sequence: for the position of a value in an ascending sequence, and for the rows whose values are
 //! in a range.
 //!
-//! Both decode as little as possible. The base and the width of a vector tell which values it can have, so most vectors
-//! are skipped or taken whole. The others are compared in their packed form, in the lanes that they are unpacked to,
+//! Both decode as little as possible. The base, the least step and the width of a vector tell which values it can have,
+//! so most vectors are skipped or taken whole. The others are compared in their packed form, in the lanes that they are unpacked to,
 //! without adding the base to each value.
 
 use rowmill_base::Result;
@@ -73,7 +73,11 @@ impl Ints<'_> {
         let is_in = |value: W| spans.iter().any(|(low, high)| *low <= value && value <= *high);
         let mut packed_spans = Vec::with_capacity(spans.len());
         self.retain_vectors(mask, &is_in, |vector| {
-            if self.layout != SequenceLayout::Frame {
+            if self.layout == SequenceLayout::Delta {
+                let bounds = self.step_bounds(vector)?;
+                return Ok(bounds.and_then(|bounds| bits_of_bounds(spans, bounds)));
+            }
+            if self.layout == SequenceLayout::Plain {
                 return Ok(None);
             }
             let (bytes, width) = self.packed(vector)?;
@@ -166,6 +170,16 @@ fn over_base<W: Word>((low, high): Span<W>, base: W, highest: u64) -> Option<Pac
     Some((low, high))
 }
 
+/// The bits of a vector whose values are all from `least` to `greatest`, if no span or one span has all of these.
+fn bits_of_bounds<W: Word>(spans: &[Span<W>], (least, greatest): (u128, u128)) -> Option<VectorBits> {
+    let mut meeting = spans.iter().filter(|(low, high)| low.widen() <= greatest && least <= high.widen());
+    match meeting.next() {
+        None => Some([0; VECTOR / 64]),
+        Some((low, high)) if low.widen() <= least && greatest <= high.widen() => Some([u64::MAX; VECTOR / 64]),
+        Some(_) => None,
+    }
+}
+
 fn bits_of<W: Word>(values: &[W], is_in: &impl Fn(W) -> bool) -> VectorBits {
     let mut bits = [0; VECTOR / 64];
     for (word, values) in bits.iter_mut().zip(values.chunks(64)) {
@@ -223,6 +237,10 @@ mod tests {
             assert_eq!(others, mask, "{layout:?}");
             let Some(bytes) = encode_as(layout, &sorted) else { continue };
             let ints = Ints::open(&bytes, 0, sorted.len()).unwrap();
+            let mut mask = RowMask::all(0..sorted.len());
+            ints.retain(&spans, &mut mask).unwrap();
+            let expected: Vec<u32> = (0..).zip(&sorted).filter(|(_, value)| is_in(value)).map(|(row, _)| row).collect();
+            assert_eq!(mask.positions(), expected, "{layout:?}");
             let mut search = ints.search();
             for (low, high) in &spans {
                 for target in [*low, *high] {

@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
@@ -91,6 +93,7 @@ pub struct FaultPlan(Arc<Mutex<FaultState>>);
 struct FaultState {
     armed: Vec<Armed>,
     counts: BTreeMap<Call, u64>,
+    pauses: BTreeMap<Call, Duration>,
     records: Option<Vec<Record>>,
 }
 
@@ -120,9 +123,16 @@ impl FaultPlan {
         self.0.lock().armed.push(Armed { call, left, fault, lasting });
     }
 
-    /// Removes all faults. Counts and records stay.
+    /// Lets each call of one kind take at least the time `pause`, as on a busy disk.
+    pub fn slow_down(&self, call: Call, pause: Duration) {
+        self.0.lock().pauses.insert(call, pause);
+    }
+
+    /// Removes all faults and pauses. Counts and records stay.
     pub fn clear(&self) {
-        self.0.lock().armed.clear();
+        let mut state = self.0.lock();
+        state.armed.clear();
+        state.pauses.clear();
     }
 
     /// The number of calls of one kind so far, including calls that failed.
@@ -163,6 +173,11 @@ impl FaultPlan {
             met.get_or_insert(armed.fault);
             armed.lasting
         });
+        let pause = state.pauses.get(&call).copied();
+        drop(state);
+        if let Some(pause) = pause {
+            sleep(pause);
+        }
         met
     }
 

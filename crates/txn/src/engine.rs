@@ -261,6 +261,13 @@ impl Engine {
         self: &Arc<Self>,
         work: impl Fn(&Cancel) -> Option<Duration> + Send + 'static,
     ) -> Result<RefreshJob> {
+        let core = Arc::clone(&self.core);
+        let work = move |stop: &Cancel| {
+            // A commit rings when it is the latest state, but readers see it only after the log is synced. Without
+            // this, the job could find nothing to do and sleep until the next commit.
+            core.journal().show_latest();
+            work(stop)
+        };
         self.refresher.start_timed(Job::Refresh, REFRESH_SETTLE, work)?;
         // What became due while the database was closed.
         if self.latest().catalog().materialized_views().next().is_some() {

@@ -31,6 +31,7 @@ mod open_files;
 mod other_process;
 mod power_cut;
 mod read_only;
+mod refresh_job;
 mod refusals;
 #[cfg(feature = "rocksdb")]
 mod rocks;

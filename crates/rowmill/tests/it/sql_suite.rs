@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rowmill::text::format_value;
 use rowmill::{Connection, Database, Error, ErrorKind, Options, Outcome, Result, TransactionState};
+use rowmill_base::CommitId;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Record, Runner};
 
 use crate::each::scripts;
@@ -46,6 +47,8 @@ struct Suite {
     connection: Option<Connection>,
     /// Older snapshots that we hold open.
     held: Vec<std::sync::Arc<rowmill_txn::Snapshot>>,
+    /// The last commit when the directory was opened.
+    opened_at: Option<CommitId>,
 }
 
 impl Suite {
@@ -56,6 +59,7 @@ impl Suite {
             database: None,
             connection: None,
             held: Vec::new(),
+            opened_at: None,
         };
         suite.open()?;
         if suite.hostility.in_transaction {
@@ -78,6 +82,7 @@ impl Suite {
             false => Database::memory_with(options)?,
         };
         self.connection = Some(database.connect()?);
+        self.opened_at = Some(database.engine().snapshot()?.commit());
         self.database = Some(database);
         Ok(())
     }
@@ -101,7 +106,11 @@ impl Suite {
             self.hostility.scatter_deleted_rows(database.engine())?;
         }
         if self.hostility.reopen && idle {
-            self.open()?;
+            // A directory that was not written since it was opened would only be read in the same way again.
+            let commit = self.database.as_ref().expect("the suite is open").engine().snapshot()?.commit();
+            if self.opened_at != Some(commit) || sql.to_lowercase().contains("nextval") {
+                self.open()?;
+            }
         }
         Ok(())
     }
@@ -333,6 +342,11 @@ fn the_suite_passes_when_any_request_for_memory_is_refused() {
 
 #[test]
 fn the_suite_passes_under_hostile_settings() {
-    let failures: Vec<String> = selection().iter().flat_map(run_all).collect();
+    let mut failures = Vec::new();
+    for hostility in selection() {
+        let start = Instant::now();
+        failures.extend(run_all(&hostility));
+        println!("{:6.1} s: {hostility}", start.elapsed().as_secs_f64());
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -134,6 +134,7 @@ def main():
     parser.add_argument("--quotes", type=int, default=100_000_000)
     parser.add_argument("--symbols", type=int, default=1_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", default="", help="only queries whose names contain this text")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.rowmill)
     os.makedirs(arguments.folder, exist_ok=True)
@@ -142,6 +143,8 @@ def main():
     try:
         print(f"{'query':45} {'Rowmill':>9} {'DuckDB':>9} {'QuestDB':>9}   Rowmill to the better peer")
         for name, ours, theirs in QUERIES:
+            if arguments.only not in name:
+                continue
             mine = ask_rowmill(program, database, ours, arguments.runs)
             peers = []
             if duck is not None and theirs is not None:

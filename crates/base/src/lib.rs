@@ -38,5 +38,8 @@ pub use length_unit::LengthUnit;
 pub use memory_holders::HeldMemory;
 pub use recycled::recycled;
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};
-pub use sql_type::{NUMBERED_TYPES, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType, TimeUnit};
+pub use sql_type::{
+    NARROW_DIGITS_MAX, NUMBERED_TYPES, NumberedNative, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType,
+    TimeUnit, UnsignedNumber, WIDE_DIGITS_MAX, decimal_arrow,
+};
 pub use suggest::nearest;

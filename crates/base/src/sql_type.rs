@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit as ArrowUnit};
 
-pub use numbered::{NUMBERED_TYPES, NumberedType};
+pub use numbered::{NUMBERED_TYPES, NumberedNative, NumberedType, UnsignedNumber};
 pub use physical::Physical;
 
 /// The unit of a timestamp.
@@ -95,7 +95,8 @@ pub enum SqlType {
     Float32,
     /// `DOUBLE`
     Float64,
-    /// `DECIMAL(precision, scale)`: 1 to 38 digits, `scale` of them after the decimal point.
+    /// `DECIMAL(precision, scale)`: 1 to 76 digits, `scale` of them after the decimal point. With more than 38 digits,
+    /// values have 256 bits instead of 128.
     Decimal {
         /// The number of all digits.
         precision: u8,
@@ -130,6 +131,20 @@ pub enum SqlType {
     List(Box<SqlType>),
     /// `STRUCT(name type, ...)`
     Struct(Vec<(String, SqlType)>),
+}
+
+/// The most digits of a decimal whose values have 128 bits.
+pub const NARROW_DIGITS_MAX: u8 = 38;
+
+/// The most digits of a decimal.
+pub const WIDE_DIGITS_MAX: u8 = 76;
+
+/// The Arrow type that carries decimals in memory: `Decimal128` as long as all digits fit it.
+pub fn decimal_arrow(precision: u8, scale: i8) -> DataType {
+    match precision {
+        ..=NARROW_DIGITS_MAX => DataType::Decimal128(precision, scale),
+        _ => DataType::Decimal256(precision, scale),
+    }
 }
 
 /// A type without parameters, by which catalog and statements find it.
@@ -243,7 +258,7 @@ impl SqlType {
             SqlType::UInt64 => DataType::UInt64,
             SqlType::Float32 => DataType::Float32,
             SqlType::Float64 => DataType::Float64,
-            SqlType::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale as i8),
+            SqlType::Decimal { precision, scale } => decimal_arrow(*precision, *scale as i8),
             SqlType::Date => DataType::Date32,
             SqlType::Time => DataType::Time64(ArrowUnit::Microsecond),
             SqlType::Timestamp { unit, zoned } => DataType::Timestamp(unit.arrow(), zoned.then(|| Arc::from("UTC"))),
@@ -276,11 +291,14 @@ impl SqlType {
             DataType::Decimal32(precision, scale)
             | DataType::Decimal64(precision, scale)
             | DataType::Decimal128(precision, scale)
+            | DataType::Decimal256(precision, scale)
                 if *scale >= 0 =>
             {
                 SqlType::Decimal { precision: *precision, scale: *scale as u8 }
             }
-            kind @ DataType::Decimal128(..) => SqlType::Numbered(NumberedType::of_arrow(kind)?),
+            kind @ (DataType::Decimal128(..) | DataType::Decimal256(..)) => {
+                SqlType::Numbered(NumberedType::of_arrow(kind)?)
+            }
             DataType::Date32 | DataType::Date64 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Timestamp(unit, zone) => {
@@ -367,7 +385,7 @@ mod tests {
         codes.clear();
         for numbered in NUMBERED_TYPES {
             assert!(matches!(numbered.code, 1..=127) && codes.insert(numbered.code), "{numbered:?}");
-            assert!(matches!(numbered.bytes, 1..=16), "{numbered:?}");
+            assert!(matches!(numbered.bytes, 1..=32), "{numbered:?}");
             for name in std::iter::once(&numbered.name).chain(numbered.aliases) {
                 assert!(names.insert(*name), "{name}");
                 assert_eq!(SqlType::of_name(&name.to_lowercase()), Some(SqlType::Numbered(numbered)));

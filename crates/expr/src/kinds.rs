@@ -2,13 +2,17 @@
 
 use arrow::array::AsArray;
 use arrow::datatypes::{
-    DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Decimal128Type, Decimal256Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type, i256,
 };
 use rowmill_base::{Error, ErrorKind, SqlType};
 use rowmill_plan::Constant;
 
+/// The largest number of digits of a decimal of 128 bits.
+pub const DIGITS_MAX: u8 = rowmill_base::NARROW_DIGITS_MAX;
+
 /// The largest number of digits of a decimal.
-pub const DIGITS_MAX: u8 = 38;
+pub const WIDE_DIGITS_MAX: u8 = rowmill_base::WIDE_DIGITS_MAX;
 
 /// Returns the SQL name of a type, or Arrow's name if SQL has none.
 pub fn type_name(kind: &DataType) -> String {
@@ -25,7 +29,17 @@ pub fn is_float(kind: &DataType) -> bool {
 
 /// Whether a type is a DECIMAL. A negative scale belongs to a [numbered type](rowmill_base::NumberedType).
 pub fn is_decimal(kind: &DataType) -> bool {
-    matches!(kind, DataType::Decimal128(_, 0..))
+    matches!(kind, DataType::Decimal128(_, 0..) | DataType::Decimal256(_, 0..))
+}
+
+/// Whether a type is a DECIMAL of more than 38 digits.
+pub fn is_wide_decimal(kind: &DataType) -> bool {
+    matches!(kind, DataType::Decimal256(_, 0..))
+}
+
+/// Returns the most digits of a decimal result of operands of these types: 38, or 76 if one of them has more than 38.
+pub(crate) fn digits_max_of(kinds: [&DataType; 2]) -> u8 {
+    if kinds.into_iter().any(is_wide_decimal) { WIDE_DIGITS_MAX } else { DIGITS_MAX }
 }
 
 /// Whether a type is an integer, a DECIMAL, REAL or DOUBLE.
@@ -68,7 +82,9 @@ pub(crate) fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
 /// Returns the digits and scale of an exact number: of a DECIMAL, or of the decimals that hold an integer type.
 pub(crate) fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
     match kind {
-        DataType::Decimal128(digits, scale @ 0..) => Some((*digits, *scale)),
+        DataType::Decimal128(digits, scale @ 0..) | DataType::Decimal256(digits, scale @ 0..) => {
+            Some((*digits, *scale))
+        }
         other => digits_of_integer(other).map(|digits| (digits, 0)),
     }
 }
@@ -78,7 +94,19 @@ pub fn power_of_ten(exponent: u32) -> i128 {
     10_i128.pow(exponent)
 }
 
-/// Returns the value of a constant integer or decimal as an integer and its scale, or `None` for NULL and other types.
+/// Returns the value of a constant integer or decimal as an integer of 256 bits and its scale, or `None` for NULL and
+/// other types.
+pub fn exact_wide_value(constant: &Constant) -> Option<(i256, i8)> {
+    match constant.kind() {
+        DataType::Decimal256(_, scale @ 0..) if !constant.is_null() => {
+            Some((constant.array().as_primitive::<Decimal256Type>().value(0), *scale))
+        }
+        _ => exact_value(constant).map(|(value, scale)| (i256::from_i128(value), scale)),
+    }
+}
+
+/// Returns the value of a constant integer or decimal of at most 38 digits as an integer and its scale, or `None` for
+/// NULL and other types.
 pub fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
     if constant.is_null() {
         return None;

@@ -9,6 +9,7 @@
 //! - `evaluator`: computes the values of an expression for a batch.
 //! - `kernels`: arithmetic, comparisons, LIKE and casts, shared by batches and single rows.
 //! - `regexp`: regular expressions, with a matcher of our own for the usual ones.
+//! - `unscaled`: the integers that hold decimals.
 //! - `kinds`: properties of types that all of them need, and errors that name a type.
 //! - `display`: the SQL text of an expression.
 //! - `time_buckets`: the beginnings of buckets of time, also in time zones.
@@ -25,3 +26,4 @@ pub mod sketch;
 pub mod text;
 pub mod time_buckets;
 pub mod typing;
+mod unscaled;

@@ -26,10 +26,10 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, IntervalUnit,
-    TimeUnit as ArrowUnit,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, Float32Type, Float64Type,
+    Int64Type, IntervalUnit, TimeUnit as ArrowUnit, i256,
 };
-use rowmill_base::{NumberedType, SqlType};
+use rowmill_base::{NARROW_DIGITS_MAX, NumberedType, SqlType, WIDE_DIGITS_MAX};
 
 use rowmill_expr::text::calendar::units_per_second;
 use rowmill_expr::text::column_builder::{ColumnBuilder, fits, timestamps};
@@ -195,6 +195,11 @@ pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
         (Class::Float, SqlType::Float32) => narrow_float(array),
         (Class::Float, SqlType::Decimal { precision, scale }) => float_to_decimal(array, *precision, *scale),
         (Class::Decimal, to) if is_integer(to) => decimal_to_integer(array, to),
+        (Class::Integer | Class::Boolean | Class::Decimal, SqlType::Decimal { precision, .. })
+            if *precision > NARROW_DIGITS_MAX || matches!(from, DataType::Decimal256(..)) =>
+        {
+            by_wide_decimal(array, &to.arrow())
+        }
         (Class::Integer | Class::Boolean | Class::Decimal, SqlType::Decimal { precision, scale }) => {
             to_decimal(array, *precision, *scale)
         }
@@ -415,6 +420,18 @@ fn power_of_ten(exponent: u32) -> Option<i128> {
 }
 
 fn decimal_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
+    if let (DataType::Decimal256(digits, scale @ 0..), Some(decimals)) =
+        (array.data_type(), array.as_primitive_opt::<Decimal256Type>())
+    {
+        let factor = i256::from_i128(10).wrapping_pow(u32::from(scale.unsigned_abs()));
+        let is_whole = |value: i256| value.wrapping_rem(factor) == i256::ZERO;
+        if let Some(row) = (0..array.len()).find(|row| array.is_valid(*row) && !is_whole(decimals.value(*row))) {
+            return Err(misfit(array, row, Problem::Malformed));
+        }
+        // No integer has as many digits as the decimals with 128 bits.
+        let digits = digits.saturating_sub(scale.unsigned_abs()).clamp(1, NARROW_DIGITS_MAX);
+        return decimal_to_integer(&by_wide_decimal(array, &DataType::Decimal128(digits, 0))?, to);
+    }
     let (wide, scale) = wide_decimal(array)?;
     let factor = power_of_ten(scale.unsigned_abs()).ok_or(NotConverted::Types)?;
     let whole = |value: i128| {
@@ -423,6 +440,27 @@ fn decimal_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
     let values = wide.as_primitive::<Decimal128Type>().values();
     let wide_whole: PrimitiveArray<Decimal128Type> = map_values(&wide, values, Problem::Malformed, whole)?;
     narrow(&wide, &wide_whole, to)
+}
+
+/// Converts integers and decimals to decimals of which one type has 256 bits. Digits after the scale are rounded half
+/// away from zero.
+fn by_wide_decimal(array: &ArrayRef, to: &DataType) -> Converted {
+    let exact = match array.data_type() {
+        // Decimals of other programs may count in tens, hundreds and so on.
+        from @ (DataType::Decimal32(_, ..0)
+        | DataType::Decimal64(_, ..0)
+        | DataType::Decimal128(_, ..0)
+        | DataType::Decimal256(_, ..0)) => checked_cast(array, from, &DataType::Decimal256(WIDE_DIGITS_MAX, 0))?,
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) => {
+            plain_cast(array, &DataType::Decimal128(NARROW_DIGITS_MAX, *scale))?
+        }
+        _ => Arc::clone(array),
+    };
+    let cast = rowmill_expr::kernels::cast::cast(&exact, to, true).map_err(|_| NotConverted::Types)?;
+    match (0..cast.len()).find(|row| cast.is_null(*row) && exact.is_valid(*row)) {
+        Some(row) => Err(misfit(&exact, row, Problem::OutOfRange)),
+        None => Ok(cast),
+    }
 }
 
 /// Converts integers and decimals to decimals. Digits after the scale are rounded half away from zero.

@@ -218,7 +218,10 @@ impl ParquetFile {
                 SortOrder::SIGNED
             }
             DataType::Float32 | DataType::Float64 if is_float => SortOrder::SIGNED,
-            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale)
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale)
+            | DataType::Decimal256(_, scale)
                 if (is_integer || is_fixed) && descriptor.type_scale() == i32::from(*scale) =>
             {
                 SortOrder::SIGNED

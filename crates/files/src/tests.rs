@@ -41,6 +41,11 @@ fn samples() -> Vec<(SqlType, Vec<&'static str>)> {
         (SqlType::Float32, vec!["0.1", "-0.5", "NaN", "1e30"]),
         (SqlType::Float64, vec!["0.1", "1e300", "-Infinity", "5e-324"]),
         (SqlType::Decimal { precision: 38, scale: 10 }, vec!["-12345678901234567890.0123456789", "0.0000000000"]),
+        (SqlType::Decimal { precision: 39, scale: 0 }, vec!["-999999999999999999999999999999999999999", "7"]),
+        (
+            SqlType::Decimal { precision: 76, scale: 38 },
+            vec!["99999999999999999999999999999999999999.99999999999999999999999999999999999999"],
+        ),
         (SqlType::Date, vec!["2013-07-31", "-0001-12-31", "12345-01-01"]),
         (SqlType::Time, vec!["00:00:00", "23:59:59.999999"]),
         (SqlType::Timestamp { unit: TimeUnit::Second, zoned: false }, vec!["2013-07-31 12:30:45"]),

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use arrow::datatypes::DataType;
+use rowmill_base::{NARROW_DIGITS_MAX, WIDE_DIGITS_MAX};
 
 /// A function that computes one value from the rows of a group. Two of them are equal if they have the same name.
 pub struct AggregateSpec {
@@ -188,12 +189,15 @@ impl fmt::Debug for AggregateSpec {
 
 /// The type of the exact sum of values of `kind`, or `None` if such values cannot be added.
 pub fn total_kind(kind: &DataType) -> Option<DataType> {
-    use DataType::{Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    use DataType::{
+        Decimal128, Decimal256, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64,
+    };
     Some(match kind {
         Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32 => Int64,
-        Int64 | UInt64 => Decimal128(38, 0),
+        Int64 | UInt64 => Decimal128(NARROW_DIGITS_MAX, 0),
         // A negative scale belongs to a numbered type, whose values are no quantities.
-        Decimal128(_, scale @ 0..) => Decimal128(38, *scale),
+        Decimal128(_, scale @ 0..) => Decimal128(NARROW_DIGITS_MAX, *scale),
+        Decimal256(_, scale @ 0..) => Decimal256(WIDE_DIGITS_MAX, *scale),
         Float32 | Float64 => Float64,
         _ => return None,
     })

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::Decimal128Type;
+use arrow::datatypes::{Decimal128Type, Decimal256Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use rowmill_base::NumberedType;
+use rowmill_base::{NumberedNative, NumberedType};
 
 /// A comparison of a column with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,7 +166,11 @@ impl fmt::Display for Displayed<'_> {
 pub(crate) fn numbered_text(values: &ArrayRef, row: usize) -> Option<String> {
     let kind = NumberedType::of_arrow(values.data_type())?;
     let mut text = String::new();
-    kind.write_native(values.as_primitive::<Decimal128Type>().value(row), &mut text);
+    let number = match kind.is_wide() {
+        true => values.as_primitive::<Decimal256Type>().value(row).to_number(),
+        false => values.as_primitive::<Decimal128Type>().value(row).to_number(),
+    };
+    (kind.write)(number, &mut text);
     Some(text)
 }
 

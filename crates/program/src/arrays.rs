@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryViewBuilder, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Float32Array,
-    Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringViewBuilder,
-    UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
+    Array, ArrayRef, BinaryViewBuilder, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryBuilder,
+    Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
+    StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow::compute::concat;
 use rowmill_base::{Error, Physical, Result, SqlType};
 use rowmill_storage::keyed::{ValueRef, decode_nested};
+use rowmill_storage::of_ordered_bytes;
 
 /// Collects values of one type in an array of [its Arrow type](SqlType::arrow).
 pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>> + Clone) -> Result<ArrayRef> {
@@ -48,6 +49,13 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
         Physical::Decimal => {
             let values = Decimal128Array::from_iter(values.map(|value| match value {
                 ValueRef::Decimal(value) => Some(value),
+                _ => None,
+            }));
+            Arc::new(values.with_data_type(kind.arrow()))
+        }
+        Physical::Wide => {
+            let values = Decimal256Array::from_iter(values.map(|value| match value {
+                ValueRef::Bytes(bytes) => bytes.try_into().ok().map(of_ordered_bytes),
                 _ => None,
             }));
             Arc::new(values.with_data_type(kind.arrow()))

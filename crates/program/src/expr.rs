@@ -16,6 +16,7 @@ mod text;
 
 use rowmill_base::{Physical, Result, SqlType};
 use rowmill_plan::program::ScalarValue;
+use rowmill_storage::WIDE_BYTES;
 use rowmill_storage::keyed::ValueRef;
 
 pub(crate) use self::arithmetic::NumberStep;
@@ -209,7 +210,7 @@ pub(crate) fn borrowed(value: &ScalarValue) -> ValueRef<'_> {
 /// Whether a value belongs to a type. NULL belongs to every type.
 pub(crate) fn is_of(value: ValueRef<'_>, kind: &SqlType) -> bool {
     use Physical::{Blob, Boolean, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Nested};
-    use Physical::{Interval, Text, UInt8, UInt16, UInt32, UInt64, Uuid};
+    use Physical::{Interval, Text, UInt8, UInt16, UInt32, UInt64, Uuid, Wide};
     let form = Physical::of(kind);
     match value {
         ValueRef::Null => true,
@@ -220,6 +221,10 @@ pub(crate) fn is_of(value: ValueRef<'_>, kind: &SqlType) -> bool {
         ValueRef::Decimal(_) => form == Decimal,
         ValueRef::Interval(_) => form == Interval,
         ValueRef::Text(_) => form == Text,
-        ValueRef::Bytes(bytes) => matches!(form, Blob | Nested) || form == Uuid && bytes.len() == 16,
+        ValueRef::Bytes(bytes) => {
+            matches!(form, Blob | Nested)
+                || form == Uuid && bytes.len() == 16
+                || form == Wide && bytes.len() == WIDE_BYTES
+        }
     }
 }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::fmt::{self, Write};
 
-use rowmill_base::{Error, ErrorKind, SqlType};
+use rowmill_base::{Error, ErrorKind, Physical, SqlType};
 use rowmill_storage::keyed::ValueRef;
 
 /// The largest number of digits of a decimal.
@@ -107,6 +107,8 @@ impl Number {
         Some(match kind {
             SqlType::Float32 => Number::Real,
             SqlType::Float64 => Number::Double,
+            // Programs have no arithmetic on numbers of 256 bits. They evaluate it as a batch.
+            kind if Physical::of(kind) == Physical::Wide => return None,
             SqlType::Decimal { precision, scale } => Number::Decimal(Digits { all: *precision, scale: *scale }),
             kind => Number::Integer(Integer::of(kind)?),
         })

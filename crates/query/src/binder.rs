@@ -46,6 +46,7 @@ mod ties;
 mod time_interval;
 pub mod type_name;
 pub(crate) mod walk;
+mod wide_total;
 mod window;
 mod window_join;
 mod with;

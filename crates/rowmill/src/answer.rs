@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Field, Schema};
-use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType};
+use arrow::datatypes::{Field, Schema, i256};
+use rowmill_base::{Error, ErrorKind, NumberedType, Physical, Result, SqlType, UnsignedNumber};
 use rowmill_program::ResultRows;
 use rowmill_sql::outside_batch;
 use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::of_ordered_bytes;
 
 /// The result of a statement. Values are read by row and column, both counted from 0. The values are stored in the
 /// connection's memory, so the answer must be dropped before the connection runs its next statement.
@@ -109,7 +110,28 @@ impl<'c> Answer<'c> {
         }
     }
 
-    /// Reads a value whose type is a number with a text form of its own. For example, an address is read as its bits.
+    /// Reads a decimal number of up to 76 digits: all of them, without the point.
+    pub fn wide_decimal(&self, row: usize, column: usize) -> Result<i256> {
+        match (self.value(row, column)?, &self.rows.kinds()[column]) {
+            (ValueRef::Bytes(bytes), SqlType::Decimal { .. }) if let Ok(bytes) = bytes.try_into() => {
+                Ok(of_ordered_bytes(bytes))
+            }
+            _ => self.decimal(row, column).map(i256::from_i128),
+        }
+    }
+
+    /// Reads a value of up to 256 bits whose type is a number with a text form of its own.
+    pub fn wide_number(&self, row: usize, column: usize) -> Result<UnsignedNumber> {
+        match (self.value(row, column)?, &self.rows.kinds()[column]) {
+            (ValueRef::Bytes(bytes), SqlType::Numbered(_)) if let Ok(bytes) = bytes.try_into() => {
+                Ok(NumberedType::wide_number(of_ordered_bytes(bytes)))
+            }
+            _ => self.number(row, column).map(UnsignedNumber::from),
+        }
+    }
+
+    /// Reads a value of at most 128 bits whose type is a number with a text form of its own. For example, an address is
+    /// read as its bits.
     pub fn number(&self, row: usize, column: usize) -> Result<u128> {
         match (self.value(row, column)?, &self.rows.kinds()[column]) {
             (ValueRef::Decimal(value), SqlType::Numbered(_)) => Ok(NumberedType::number(value)),
@@ -128,7 +150,7 @@ impl<'c> Answer<'c> {
     /// Reads bytes.
     pub fn blob(&self, row: usize, column: usize) -> Result<&'c [u8]> {
         match self.value(row, column)? {
-            ValueRef::Bytes(value) => Ok(value),
+            ValueRef::Bytes(value) if Physical::of(&self.rows.kinds()[column]) != Physical::Wide => Ok(value),
             _ => Err(self.wrong(row, column, "bytes")),
         }
     }

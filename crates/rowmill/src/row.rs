@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -165,6 +167,7 @@ impl FromValue for String {
         match column.data_type() {
             DataType::Utf8View => Some(column.as_string_view().value(row).to_owned()),
             DataType::Decimal128(..) => Some(column.as_primitive::<Decimal128Type>().value_as_string(row)),
+            DataType::Decimal256(..) => Some(column.as_primitive::<Decimal256Type>().value_as_string(row)),
             _ => integer_in_place(column, row).map(|number| number.to_string()),
         }
     }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Date32Type, Float32Type, Float64Type, Int64Type, Time64MicrosecondType,
-    TimeUnit,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Date32Type, Float32Type, Float64Type, Int64Type,
+    Time64MicrosecondType, TimeUnit,
 };
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
@@ -71,6 +71,10 @@ fn whole(values: &ArrayRef) -> Result<ArrayRef> {
         }
         DataType::Decimal32(_, 1..) | DataType::Decimal64(_, 1..) | DataType::Decimal128(_, 1..) => {
             cast(values, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))?
+        }
+        DataType::Decimal256(_, 1..) => {
+            // In 76 digits any rounded number fits.
+            rowmill_expr::kernels::cast::cast(values, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, 0), false)?
         }
         _ => Arc::clone(values),
     })

@@ -40,6 +40,7 @@ pub mod strings;
 mod time_order;
 mod time_table;
 mod unique_integers;
+mod wide;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
 pub use block_owner::BlockOwner;
@@ -62,3 +63,4 @@ pub use statistics::{
 pub use time_order::{TimeOrdered, time_order, times_of};
 pub use time_table::{CalendarUnit, TimeTableDef, TimeToLive};
 pub use unique_integers::has_unique_integers;
+pub use wide::{WIDE_BYTES, of_ordered_bytes, ordered_bytes};

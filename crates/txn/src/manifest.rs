@@ -4,12 +4,14 @@
 //! A key is one letter for the kind, followed by ids in big endian, so that a prefix scan visits one table in row
 //! order.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
 use rowmill_base::{
-    BlockId, ColumnId, Error, IndexId, NumberedType, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
+    BlockId, ColumnId, Error, IndexId, NARROW_DIGITS_MAX, NumberedType, Result, RowNumber, SchemaId, SqlType, TableId,
+    TimeUnit, ViewId, WIDE_DIGITS_MAX,
 };
 use rowmill_storage::{
     Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES,
@@ -427,7 +429,10 @@ fn encode_type(kind: &SqlType, out: &mut Writer) {
         return;
     }
     match kind {
-        SqlType::Decimal { precision, scale } => out.u8(DECIMAL).u8(*precision).u8(*scale),
+        SqlType::Decimal { precision, scale } => {
+            let code = if *precision > NARROW_DIGITS_MAX { WIDE_DECIMAL } else { DECIMAL };
+            out.u8(code).u8(*precision).u8(*scale)
+        }
         SqlType::Timestamp { unit, zoned } => out.u8(TIMESTAMP).u8(unit.digits() as u8).u8((*zoned).into()),
         SqlType::Text { chars_max: Some(chars) } => out.u8(VARCHAR).u32(*chars),
         SqlType::List(item) => {
@@ -456,6 +461,8 @@ const LIST: u8 = 21;
 const STRUCT: u8 = 22;
 /// One of `NUMBERED_TYPES`; its own code follows.
 const NUMBERED: u8 = 23;
+/// A decimal of more than 38 digits. Versions that do not have such decimals do not know the code.
+const WIDE_DECIMAL: u8 = 24;
 
 /// Types must not nest deeper than this.
 const TYPE_DEPTH_MAX: usize = 64;
@@ -469,10 +476,8 @@ fn decode_type(input: &mut RecordReader<'_>, depth: usize) -> Result<SqlType> {
         return Ok(kind);
     }
     Ok(match code {
-        DECIMAL => match (input.u8()?, input.u8()?) {
-            (precision @ 1..=38, scale) if scale <= precision => SqlType::Decimal { precision, scale },
-            _ => return Err(input.damaged("a decimal with impossible digits")),
-        },
+        DECIMAL => decode_decimal(input, 1..=NARROW_DIGITS_MAX)?,
+        WIDE_DECIMAL => decode_decimal(input, NARROW_DIGITS_MAX + 1..=WIDE_DIGITS_MAX)?,
         TIMESTAMP => {
             let unit =
                 TimeUnit::from_digits(input.u8()?.into()).ok_or_else(|| input.damaged("an unknown unit of time"))?;
@@ -490,6 +495,14 @@ fn decode_type(input: &mut RecordReader<'_>, depth: usize) -> Result<SqlType> {
         }
         _ => return Err(newer_type(code, 0)),
     })
+}
+
+fn decode_decimal(input: &mut RecordReader<'_>, digits: RangeInclusive<u8>) -> Result<SqlType> {
+    let (precision, scale) = (input.u8()?, input.u8()?);
+    match digits.contains(&precision) && scale <= precision {
+        true => Ok(SqlType::Decimal { precision, scale }),
+        false => Err(input.damaged("a decimal with impossible digits")),
+    }
 }
 
 /// The error for a type that this version does not know. Definitions have a checksum, so it is no damage: a newer
@@ -739,7 +752,9 @@ mod tests {
     #[test]
     fn types_survive_and_unknown_ones_are_of_a_newer_version() {
         let plain = PLAIN_TYPES.iter().map(|plain| plain.kind.clone());
-        for kind in plain.chain(NUMBERED_TYPES.iter().map(|kind| SqlType::Numbered(kind))) {
+        let decimals =
+            [(1, 0), (38, 38), (39, 0), (76, 76)].map(|(precision, scale)| SqlType::Decimal { precision, scale });
+        for kind in plain.chain(NUMBERED_TYPES.iter().map(|kind| SqlType::Numbered(kind))).chain(decimals) {
             let mut out = Writer::new();
             encode_type(&kind, &mut out);
             let bytes = out.finish();
@@ -749,6 +764,11 @@ mod tests {
             let error = decode_type(&mut RecordReader::new(unknown, "a type"), 0).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NewerFormat);
         }
-        assert!(decode_type(&mut RecordReader::new(&[NUMBERED], "a type"), 0).is_err());
+        for damaged in
+            [&[NUMBERED][..], &[DECIMAL, 39, 0], &[DECIMAL, 5, 6], &[WIDE_DECIMAL, 38, 0], &[WIDE_DECIMAL, 77, 0]]
+        {
+            let error = decode_type(&mut RecordReader::new(damaged, "a type"), 0).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{damaged:?}");
+        }
     }
 }

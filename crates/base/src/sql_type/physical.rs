@@ -3,7 +3,7 @@
 //! Code that only moves, compares, groups or stores values should ask for the form, not for the type. Then a new type
 //! over an existing form needs no change there.
 
-use super::SqlType;
+use super::{NARROW_DIGITS_MAX, SqlType};
 
 macro_rules! physicals {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
@@ -45,7 +45,7 @@ physicals! {
     Float32 = 10,
     /// IEEE 754 double.
     Float64 = 11,
-    /// 128 bits, signed; also the numbered types.
+    /// 128 bits, signed; also the numbered types of up to 16 bytes.
     Decimal = 12,
     /// 16 bytes, compared from the first to the last.
     Uuid = 13,
@@ -57,6 +57,8 @@ physicals! {
     Blob = 16,
     /// Lists and structs.
     Nested = 17,
+    /// 256 bits, signed; also the numbered types of more than 16 bytes.
+    Wide = 18,
 }
 
 impl Physical {
@@ -75,7 +77,10 @@ impl Physical {
             SqlType::UInt64 => Physical::UInt64,
             SqlType::Float32 => Physical::Float32,
             SqlType::Float64 => Physical::Float64,
-            SqlType::Decimal { .. } | SqlType::Numbered(_) => Physical::Decimal,
+            SqlType::Decimal { precision: ..=NARROW_DIGITS_MAX, .. } => Physical::Decimal,
+            SqlType::Decimal { .. } => Physical::Wide,
+            SqlType::Numbered(kind) if kind.is_wide() => Physical::Wide,
+            SqlType::Numbered(_) => Physical::Decimal,
             SqlType::Uuid => Physical::Uuid,
             SqlType::Interval => Physical::Interval,
             SqlType::Text { .. } => Physical::Text,

@@ -78,12 +78,14 @@ const fn state(finish: fn(GroupValues<'_>) -> Result<ArrayRef>) -> AggregateStat
     AggregateState::Values(ValuesState { kept: KeptValues::All, finish })
 }
 
-/// A number. The mean of two integers may have a fraction, so integers become doubles.
+/// A number. The mean of two integers may have a fraction, so integers become doubles, and so do decimals of more than
+/// 38 digits, for which there is no exact mean here.
 fn numbers(arguments: &[DataType]) -> Kinds {
     let [kind] = arguments else { return None };
     let kind = known(kind, DataType::Float64);
     total_kind(&kind)?;
-    same(if kind.is_integer() { DataType::Float64 } else { kind })
+    let is_double = kind.is_integer() || matches!(kind, DataType::Decimal256(..));
+    same(if is_double { DataType::Float64 } else { kind })
 }
 
 /// A number and its weight. The result has the type of the number.

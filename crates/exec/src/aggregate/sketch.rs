@@ -137,6 +137,8 @@ pub(super) static SKETCHES: &[Aggregation] = &[
 fn hashed(arguments: &[DataType]) -> Kinds {
     match arguments {
         [DataType::Null] => Some((vec![DataType::Utf8View], DataType::BinaryView)),
+        // The engine groups numbers of 256 bits as bytes, so a sketch takes their texts.
+        [DataType::Decimal256(..)] => Some((vec![DataType::Utf8View], DataType::BinaryView)),
         [kind] if !kind.is_nested() => Some((vec![kind.clone()], DataType::BinaryView)),
         _ => None,
     }

@@ -11,7 +11,9 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, take};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, UInt64Type, i256,
+};
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Constant, FillMode};
 
@@ -191,6 +193,11 @@ fn interpolated(gaps: &Gaps, column: &ArrayRef, sources: &FillSources) -> Result
             .map(|line| line.map(|(from, to, passed, whole)| from + (to - from) * passed as f64 / whole as f64))
             .collect();
         cast(&made, column.data_type()).map_err(failed)?
+    } else if let Some(values) = column.as_primitive_opt::<Decimal256Type>() {
+        let made: PrimitiveArray<Decimal256Type> = lines(gaps, sources, values, rows.start)
+            .map(|line| line.map(|(from, to, passed, whole)| wide_point(from, to, passed, whole)))
+            .collect();
+        Arc::new(made.with_data_type(column.data_type().clone()))
     } else {
         let numbers = WholeNumbers::of(&column)?;
         let made = lines(gaps, sources, &numbers.values, rows.start)
@@ -290,6 +297,18 @@ impl WholeNumbers {
             }
         })
     }
+}
+
+/// `from + (to - from) * passed / whole` of decimals of more than 38 digits, rounded like [`rounded_quotient`].
+fn wide_point(from: i256, to: i256, passed: i128, whole: i128) -> i256 {
+    let (passed, whole) = (i256::from_i128(passed), i256::from_i128(whole));
+    let distance = to.wrapping_sub(from);
+    // The distance is cut into multiples of the whole time and a rest, so that no product leaves 256 bits.
+    let (times, rest) = (distance.wrapping_div(whole), distance.wrapping_rem(whole));
+    let doubled = rest.wrapping_mul(passed).wrapping_mul(i256::from_i128(2));
+    let half = if distance.is_negative() { whole.wrapping_neg() } else { whole };
+    let part = doubled.wrapping_add(half).wrapping_div(whole.wrapping_mul(i256::from_i128(2)));
+    from.wrapping_add(times.wrapping_mul(passed)).wrapping_add(part)
 }
 
 /// `from + (to - from) * passed / whole`, rounded to the nearest whole number, half away from zero.

@@ -21,12 +21,12 @@ pub(crate) enum Bits {
     Wide(ScalarBuffer<u128>),
 }
 
-/// The number of bits of a value of `kind`; `None` for a type without a fixed size.
+/// The number of bits of a value of `kind`; `None` for a type without a fixed size, or with more than 128 bits.
 pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     match kind {
         DataType::Boolean => Some(1),
         DataType::FixedSizeBinary(16) => Some(128),
-        kind => kind.primitive_width().map(|bytes| bytes as u32 * 8),
+        kind => kind.primitive_width().map(|bytes| bytes as u32 * 8).filter(|bits| *bits <= 128),
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::thread;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray,
-    RecordBatch, StringViewArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray, UInt8Array,
-    UInt16Array, UInt32Array, UInt64Array, make_comparator,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array,
+    FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array,
+    IntervalMonthDayNanoArray, ListArray, RecordBatch, StringViewArray, StructArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array, make_comparator,
 };
 use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::{Field, Float32Type, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano};
+use arrow::datatypes::{Field, Float32Type, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano, i256};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -61,6 +61,9 @@ fn random_batch(rows: usize, random: &mut SmallRng) -> RecordBatch {
     let decimals: Decimal128Array = (0..rows).map(|_| Some(random.random_range(-1_000_000..1_000_000))).collect();
     columns.push(("decimal", Arc::new(decimals.clone().with_precision_and_scale(12, 2).expect("twelve digits"))));
     columns.push(("wide", Arc::new(decimals.with_precision_and_scale(38, 2).expect("all digits"))));
+    let longs = (0..rows)
+        .map(|_| Some(i256::from_i128(random.random_range(-9..9)) << [0, 100, 200][random.random_range(0..3)]));
+    columns.push(("long", Arc::new(longs.collect::<Decimal256Array>())));
     let uuids: Vec<[u8; 16]> = (0..=rows).map(|_| (random.random::<u128>() >> 123 << 70).to_be_bytes()).collect();
     let uuids = FixedSizeBinaryArray::try_from_iter(uuids.iter()).expect("sixteen bytes");
     columns.push(("uuid", Arc::new(uuids.slice(0, rows))));

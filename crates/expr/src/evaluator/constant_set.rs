@@ -5,9 +5,10 @@ use std::hash::Hash;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type, i256,
 };
 use hashbrown::HashSet;
 use rowmill_base::{Error, Result};
@@ -30,6 +31,7 @@ enum ConstantValues {
     /// Whole numbers, dates and times. An unsigned number is stored by its bits.
     Integers(HashSet<i64>),
     Decimals(HashSet<i128>),
+    WideDecimals(HashSet<i256>),
     /// Doubles, stored by the bits that all equal doubles share.
     Floats(HashSet<u64>),
     Bytes(HashSet<Box<[u8]>>),
@@ -90,6 +92,9 @@ impl ConstantSet {
             DataType::Decimal128(..) => {
                 ConstantValues::Decimals(first_values::<Decimal128Type, _>(&valid, |value| value))
             }
+            DataType::Decimal256(..) => {
+                ConstantValues::WideDecimals(first_values::<Decimal256Type, _>(&valid, |value| value))
+            }
             DataType::Utf8View => ConstantValues::Bytes(
                 valid.iter().map(|text| text.as_string_view().value(0).as_bytes().into()).collect(),
             ),
@@ -149,6 +154,10 @@ impl ConstantSet {
                     BooleanBuffer::collect_bool(rows, |row| set.contains(&float_bits(values[row])))
                 }
             },
+            ConstantValues::WideDecimals(set) => {
+                let values = values.as_primitive::<Decimal256Type>().values();
+                BooleanBuffer::collect_bool(rows, |row| set.contains(&values[row]))
+            }
             ConstantValues::Decimals(set) => {
                 let values = values.as_primitive::<Decimal128Type>().values();
                 BooleanBuffer::collect_bool(rows, |row| set.contains(&values[row]))

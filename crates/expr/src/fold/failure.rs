@@ -1,6 +1,6 @@
 //! Whether the evaluation of an expression can fail.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, TimeUnit, i256};
 use rowmill_base::NumberedType;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ExprOp, ScalarExpr};
@@ -8,7 +8,9 @@ use rowmill_plan::{ExprOp, ScalarExpr};
 use super::bounds::{integer_range, range_of_result};
 use crate::functions::call_can_fail;
 use crate::kernels::like::{ESCAPE, LikeMatcher};
-use crate::kinds::{DIGITS_MAX, digits_and_scale, exact_value, integer_bounds, is_float, is_number, power_of_ten};
+use crate::kinds::{
+    DIGITS_MAX, digits_and_scale, digits_max_of, exact_wide_value, integer_bounds, is_float, is_number, power_of_ten,
+};
 
 /// Whether the evaluation can fail for some values of the columns.
 pub fn can_fail(expr: &ScalarExpr) -> bool {
@@ -47,8 +49,8 @@ fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, 
     }
     let is_division = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder);
     // A divisor must be a literal other than zero, or the division can fail.
-    let divisor = right.as_constant().filter(|value| !value.is_null()).and_then(exact_value);
-    if is_division && divisor.is_none_or(|(value, _)| value == 0) {
+    let divisor = right.as_constant().filter(|value| !value.is_null()).and_then(exact_wide_value);
+    if is_division && divisor.is_none_or(|(value, _)| value == i256::ZERO) {
         return true;
     }
     let Some(((p1, s1), (p2, s2))) = digits_and_scale(&left.kind).zip(digits_and_scale(&right.kind)) else {
@@ -62,7 +64,7 @@ fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, 
         ArithmeticOp::Times => i16::from(p1) + i16::from(p2),
         _ => whole1.max(whole2) + 1 + i16::from(s1.max(s2)),
     };
-    wanted > i16::from(DIGITS_MAX)
+    wanted > i16::from(digits_max_of([&left.kind, &right.kind]))
 }
 
 /// Whether the cast of `value` to `kind` can fail.
@@ -74,8 +76,9 @@ fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
     if let (Some(range), Some(bounds)) = (integer_range(value), integer_bounds(kind)) {
         return range.0 < bounds.0 || bounds.1 < range.1;
     }
-    if let (Some(range), DataType::Decimal128(digits, scale)) = (integer_range(value), kind) {
-        let whole = (i16::from(*digits) - i16::from(*scale)).clamp(0, i16::from(DIGITS_MAX));
+    if let Some((range, (digits, scale))) = integer_range(value).zip(digits_and_scale(kind)) {
+        // No integer has more than 38 digits.
+        let whole = (i16::from(digits) - i16::from(scale)).clamp(0, i16::from(DIGITS_MAX));
         return range.0.abs().max(range.1.abs()) >= power_of_ten(whole.unsigned_abs().into());
     }
     cast_can_fail(&value.kind, kind)
@@ -83,12 +86,14 @@ fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
 
 /// Whether some value of type `from` cannot be cast to `to`.
 pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Decimal128, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
+    use DataType::{Boolean, Date32, Decimal128, Decimal256, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
     match (from, to) {
         (from, to) if from == to => false,
         (Null, _) | (_, Utf8View) => false,
         (_, Boolean) if is_number(from) => false,
-        (Boolean, Decimal128(digits, scale)) => i16::from(*digits) <= i16::from(*scale),
+        (Boolean, Decimal128(digits, scale @ 0..) | Decimal256(digits, scale @ 0..)) => {
+            i16::from(*digits) <= i16::from(*scale)
+        }
         (Boolean, to) if is_number(to) => false,
         (Float64, DataType::Float32) => true,
         (from, to) if is_number(from) && is_float(to) => false,

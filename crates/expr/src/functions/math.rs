@@ -10,6 +10,7 @@ mod integer;
 mod random;
 mod rounding;
 mod sign;
+mod wide_sum;
 
 #[cfg(test)]
 mod tests;
@@ -351,6 +352,59 @@ pub(super) static MATH: &[FunctionSpec] = &[
             equal buckets \
               between the second and the third: 0 below the first, the count plus 1 above the last.",
         example: ("width_bucket(5.3, 0, 10, 5)", "3"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "wide_sum_part",
+        signature: wide_sum::part_kinds,
+        kernel: wide_sum::part,
+        doc: "One of three parts of a DECIMAL of more than 38 digits, from which wide_sum makes the sum of such \
+              numbers.",
+        example: ("wide_sum_part(CAST(7 AS DECIMAL(76,0)), 0)", "7"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "wide_sum",
+        can_fail: true,
+        signature: wide_sum::sum_kinds,
+        kernel: wide_sum::sum,
+        doc: "The sum of numbers of more than 38 digits, from the sums of their three parts and their digits after the \
+              point.",
+        example: (
+            "wide_sum(CAST(750 AS DECIMAL(38,0)), CAST(0 AS DECIMAL(38,0)), CAST(0 AS DECIMAL(38,0)), 2)",
+            "7.50",
+        ),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "wide_average",
+        can_fail: true,
+        signature: wide_sum::average_kinds,
+        kernel: wide_sum::average,
+        doc: "The average of numbers of more than 38 digits, from the sums of their three parts, their count and their \
+              digits after the point.",
+        example: (
+            "wide_average(CAST(750 AS DECIMAL(38,0)), CAST(0 AS DECIMAL(38,0)), CAST(0 AS DECIMAL(38,0)), 2, 2)",
+            "3.75",
+        ),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "wide_list_sum",
+        can_fail: true,
+        signature: wide_sum::list_sum_kinds,
+        kernel: wide_sum::list_sum,
+        doc: "The sum of the items of a list of decimals of more than 38 digits.",
+        example: ("wide_list_sum([CAST(7 AS DECIMAL(76,1)), CAST(0.5 AS DECIMAL(76,1))])", "7.5"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "wide_list_average",
+        can_fail: true,
+        signature: wide_sum::list_average_kinds,
+        kernel: wide_sum::list_average,
+        doc: "The average of the items of a list of decimals of more than 38 digits.",
+        example: ("wide_list_average([CAST(7 AS DECIMAL(76,1)), CAST(0.5 AS DECIMAL(76,1))])", "3.75"),
         ..ordinary("math")
     },
     FunctionSpec {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringViewArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{Constant, Operand};
@@ -95,6 +95,7 @@ pub(super) fn show(values: &ArrayRef) -> Vec<String> {
     let shown = |row: usize| match values.data_type() {
         _ if values.is_null(row) => "NULL".to_owned(),
         DataType::Decimal128(..) => values.as_primitive::<Decimal128Type>().value_as_string(row),
+        DataType::Decimal256(..) => values.as_primitive::<Decimal256Type>().value_as_string(row),
         DataType::BinaryView => values.as_binary_view().value(row).iter().map(|byte| format!("{byte:02x}")).collect(),
         _ => arrow::util::display::array_value_to_string(values, row).unwrap(),
     };

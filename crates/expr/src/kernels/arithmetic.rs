@@ -31,7 +31,7 @@ pub fn arithmetic(op: ArithmeticOp, left: &Operand, right: &Operand, kind: &Data
 pub fn negate(value: &ArrayRef) -> Result<ArrayRef> {
     match value.data_type() {
         DataType::Float32 | DataType::Float64 => floats::negate(value),
-        DataType::Decimal128(..) => decimals::negate(value),
+        kind if is_decimal(kind) => decimals::negate(value),
         kind if kind.is_signed_integer() => integers::negate(value),
         kind => Err(Error::internal(format!("-{} was not typed", type_name(kind)))),
     }
@@ -39,3 +39,5 @@ pub fn negate(value: &ArrayRef) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wide_tests;

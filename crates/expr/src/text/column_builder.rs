@@ -15,12 +15,12 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type, i256,
 };
-use rowmill_base::{NumberedType, SqlType, TimeUnit};
+use rowmill_base::{NARROW_DIGITS_MAX, NumberedType, SqlType, TimeUnit};
 
 use super::calendar::units_per_second;
 use super::json::{items, members, unescape};
@@ -72,7 +72,9 @@ enum BuilderValues {
     Float32(PrimitiveBuilder<Float32Type>),
     Float64(PrimitiveBuilder<Float64Type>),
     Decimal(PrimitiveBuilder<Decimal128Type>, u8, u8),
+    WideDecimal(PrimitiveBuilder<Decimal256Type>, u8, u8),
     Numbered(PrimitiveBuilder<Decimal128Type>, &'static NumberedType),
+    WideNumbered(PrimitiveBuilder<Decimal256Type>, &'static NumberedType),
     Date(PrimitiveBuilder<Date32Type>),
     Time(PrimitiveBuilder<Time64MicrosecondType>),
     /// Units since 1970, the unit, and whether the type has a time zone. The array gets its unit at the end.
@@ -143,11 +145,19 @@ macro_rules! with_primitive {
                 $body
             }
             BuilderValues::Decimal($builder, precision, scale) => {
-                let $parse = |text: &str| parse_decimal(text, *precision, *scale);
+                let $parse = |text: &str| parse_decimal::<i128>(text, *precision, *scale);
+                $body
+            }
+            BuilderValues::WideDecimal($builder, precision, scale) => {
+                let $parse = |text: &str| parse_decimal::<i256>(text, *precision, *scale);
                 $body
             }
             BuilderValues::Numbered($builder, kind) => {
-                let $parse = |text: &str| parse_numbered(text, kind);
+                let $parse = |text: &str| parse_numbered::<i128>(text, kind);
+                $body
+            }
+            BuilderValues::WideNumbered($builder, kind) => {
+                let $parse = |text: &str| parse_numbered::<i256>(text, kind);
                 $body
             }
             BuilderValues::Timestamp($builder, unit, _) => {
@@ -189,9 +199,17 @@ impl ColumnBuilder {
             SqlType::UInt64 => BuilderValues::UInt64(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Float32 => BuilderValues::Float32(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Float64 => BuilderValues::Float64(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Decimal { precision, scale } => {
+            SqlType::Decimal { precision: precision @ ..=NARROW_DIGITS_MAX, scale } => {
                 let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
                 BuilderValues::Decimal(builder, *precision, *scale)
+            }
+            SqlType::Decimal { precision, scale } => {
+                let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
+                BuilderValues::WideDecimal(builder, *precision, *scale)
+            }
+            SqlType::Numbered(numbered) if numbered.is_wide() => {
+                let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
+                BuilderValues::WideNumbered(builder, numbered)
             }
             SqlType::Numbered(numbered) => {
                 let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());

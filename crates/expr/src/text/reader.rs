@@ -7,10 +7,11 @@
 //! Digits beyond those that a type keeps are rounded half away from zero in a DECIMAL, as SQL assigns numbers, and cut
 //! off in a TIME or TIMESTAMP, so that reading never moves into the next second or day.
 
-use arrow::datatypes::IntervalMonthDayNano;
-use rowmill_base::NumberedType;
+use arrow::datatypes::{IntervalMonthDayNano, i256};
+use rowmill_base::{NumberedNative, NumberedType};
 
 use crate::text::calendar::{days_in_month, days_of_date};
+use crate::unscaled::Unscaled;
 
 /// Why a text is not a value of the wanted type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,20 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
 
+impl Integer for i256 {
+    const ZERO: i256 = i256::ZERO;
+    #[inline]
+    fn push_digit(self, digit: u8, negative: bool) -> Option<i256> {
+        let digit = i256::from_i128(digit.into());
+        // A factor of ten is cheap for 128 bits.
+        let tens = match self.to_i128().and_then(|value| value.checked_mul(10)) {
+            Some(tens) => i256::from_i128(tens),
+            None => self.checked_mul(i256::from_i128(10))?,
+        };
+        if negative { tens.checked_sub(digit) } else { tens.checked_add(digit) }
+    }
+}
+
 /// Reads an integer: digits with an optional sign.
 #[inline]
 pub fn parse_int<T: Integer>(text: &str) -> Parsed<T> {
@@ -119,7 +134,7 @@ fn names_a_finite(text: &str) -> bool {
 }
 
 /// Reads a number in decimal or scientific notation as an integer of 10^-`scale` with at most `precision` digits.
-pub(crate) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
+pub(crate) fn parse_decimal<N: Integer + Unscaled>(text: &str, precision: u8, scale: u8) -> Parsed<N> {
     let (negative, bytes) = split_sign(text.as_bytes());
     let (mantissa, exponent) = match bytes.iter().position(|byte| matches!(byte, b'e' | b'E')) {
         None => (bytes, 0),
@@ -136,7 +151,7 @@ pub(crate) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128
     }
     // Digits before this position count; the digit at it decides about rounding.
     let kept = whole.len() as i64 + i64::from(exponent) + i64::from(scale);
-    let mut value: i128 = 0;
+    let mut value = N::ZERO;
     let mut round_up = false;
     for (at, byte) in (0_i64..).zip(whole.iter().chain(fraction)) {
         let digit = byte - b'0';
@@ -150,17 +165,19 @@ pub(crate) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128
     }
     // The scale may need more digits than the text has.
     let missing_zeros = kept - (whole.len() + fraction.len()) as i64;
-    if value != 0 {
+    if value != N::ZERO {
         for _ in 0..missing_zeros {
             value = value.push_digit(0, false).ok_or(Problem::OutOfRange)?;
         }
     }
-    value += i128::from(round_up);
+    if round_up {
+        value = Unscaled::add(value, N::of(1)).ok_or(Problem::OutOfRange)?;
+    }
     // Rounding up may have added a digit, so the check comes last.
-    if value >= 10_i128.pow(u32::from(precision)) {
+    if value >= N::power_of_ten(u32::from(precision)) {
         return Err(Problem::OutOfRange);
     }
-    Ok(if negative { -value } else { value })
+    Ok(if negative { value.opposite() } else { value })
 }
 
 /// Reads a date, for example `2013-07-31`. Month and day may have one digit, the year may be longer, and years before 0
@@ -400,7 +417,7 @@ impl IntervalSum {
         const ONE: i128 = NANOS_PER_SECOND as i128;
         let times = |billionths: i128, factor: i64| billionths.checked_mul(factor.into()).ok_or(Problem::OutOfRange);
         let whole = |billionths: i128| i64::try_from(billionths / ONE).map_err(|_| Problem::OutOfRange);
-        let billionths = parse_decimal(number, 38, 9)?;
+        let billionths: i128 = parse_decimal(number, 38, 9)?;
         let mut days = 0;
         match unit_length(unit)? {
             UnitLength::Months(1) => {
@@ -447,8 +464,8 @@ fn clock_nanos(text: &str) -> Parsed<i128> {
 }
 
 /// Reads a value of a numbered type as the number that arrays hold.
-pub(crate) fn parse_numbered(text: &str, kind: &NumberedType) -> Parsed<i128> {
-    kind.read_native(text).ok_or(Problem::Malformed)
+pub(crate) fn parse_numbered<N: NumberedNative>(text: &str, kind: &NumberedType) -> Parsed<N> {
+    (kind.read)(text).map(N::of_number).ok_or(Problem::Malformed)
 }
 
 /// Reads a UUID: 32 hexadecimal digits, with optional hyphens between bytes and optional braces around them.
@@ -559,7 +576,7 @@ mod tests {
         assert_eq!(parse_decimal("1e2000000000", 38, 0), Err(OutOfRange));
         assert_eq!(parse_decimal("0e2000000000", 38, 0), Ok(0));
         assert_eq!(parse_decimal("1e-2000000000", 38, 0), Ok(0));
-        assert_eq!(parse_decimal(&"9".repeat(38), 38, 0), Ok(10_i128.pow(38) - 1));
+        assert_eq!(parse_decimal::<i128>(&"9".repeat(38), 38, 0), Ok(10_i128.pow(38) - 1));
         assert_eq!(parse_decimal(&"9".repeat(39), 38, 0), Err(OutOfRange));
         for text in ["", ".", "-", "e5", "1e", "1.2.3", "0x1"] {
             assert_eq!(parse_decimal(text, 38, 0), Err(Malformed), "{text:?}");

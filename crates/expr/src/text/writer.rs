@@ -31,9 +31,10 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use rowmill_base::{Error, NumberedType, Result};
+use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX};
 
 use crate::text::calendar::{CivilDate, date_of_days, units_per_second};
+use crate::unscaled::{Unscaled, write_wide_digits};
 
 /// Returns the text of the value in `row` of `array`, or `None` for NULL. [`TextColumn`] is faster for more than one
 /// value of an array. Loops should use that.
@@ -67,7 +68,7 @@ enum WrittenValues<'a> {
     Decimal32(&'a [i32], i8),
     Decimal64(&'a [i64], i8),
     Decimal128(&'a [i128], i8),
-    Decimal256(&'a [i256], u8, i8),
+    Decimal256(&'a [i256], i8),
     Days(&'a [i32]),
     Millis(&'a [i64]),
     Clock32(&'a [i32], i64),
@@ -89,6 +90,7 @@ enum WrittenValues<'a> {
     BytesView(&'a BinaryViewArray),
     Uuid(&'a FixedSizeBinaryArray),
     Numbered(&'a [i128], &'static NumberedType),
+    WideNumbered(&'a [i256], &'static NumberedType),
     FixedBytes(&'a FixedSizeBinaryArray),
     List(&'a OffsetBuffer<i32>, Box<TextColumn<'a>>),
     LargeList(&'a OffsetBuffer<i64>, Box<TextColumn<'a>>),
@@ -166,13 +168,12 @@ impl<'a> WrittenValues<'a> {
             DataType::Float64 => WrittenValues::Float64(slice::<Float64Type>(array)),
             DataType::Decimal32(_, scale) => WrittenValues::Decimal32(slice::<Decimal32Type>(array), *scale),
             DataType::Decimal64(_, scale) => WrittenValues::Decimal64(slice::<Decimal64Type>(array), *scale),
-            kind if let Some(kind) = NumberedType::of_arrow(kind) => {
-                WrittenValues::Numbered(slice::<Decimal128Type>(array), kind)
-            }
+            kind if let Some(kind) = NumberedType::of_arrow(kind) => match kind.is_wide() {
+                true => WrittenValues::WideNumbered(slice::<Decimal256Type>(array), kind),
+                false => WrittenValues::Numbered(slice::<Decimal128Type>(array), kind),
+            },
             DataType::Decimal128(_, scale) => WrittenValues::Decimal128(slice::<Decimal128Type>(array), *scale),
-            DataType::Decimal256(precision, scale) => {
-                WrittenValues::Decimal256(slice::<Decimal256Type>(array), *precision, *scale)
-            }
+            DataType::Decimal256(_, scale) => WrittenValues::Decimal256(slice::<Decimal256Type>(array), *scale),
             DataType::Date32 => WrittenValues::Days(slice::<Date32Type>(array)),
             DataType::Date64 => WrittenValues::Millis(slice::<Date64Type>(array)),
             DataType::Time32(TimeUnit::Second) => WrittenValues::Clock32(raw_i32(array), 1),
@@ -254,9 +255,7 @@ impl<'a> WrittenValues<'a> {
             WrittenValues::Decimal32(values, scale) => write_decimal(values[row].into(), *scale, out),
             WrittenValues::Decimal64(values, scale) => write_decimal(values[row].into(), *scale, out),
             WrittenValues::Decimal128(values, scale) => write_decimal(values[row], *scale, out),
-            WrittenValues::Decimal256(values, precision, scale) => {
-                out.push_str(&Decimal256Type::format_decimal(values[row], *precision, *scale));
-            }
+            WrittenValues::Decimal256(values, scale) => write_wide_decimal(values[row], *scale, out),
             WrittenValues::Days(values) => write_date(values[row].into(), out),
             WrittenValues::Millis(values) => write_date(values[row].div_euclid(86_400_000), out),
             WrittenValues::Clock32(values, per_second) => write_clock(values[row].into(), *per_second, out),
@@ -285,7 +284,8 @@ impl<'a> WrittenValues<'a> {
             WrittenValues::BytesView(values) => write_blob(values.value(row), out),
             WrittenValues::FixedBytes(values) => write_blob(values.value(row), out),
             WrittenValues::Uuid(values) => write_uuid(values.value(row), out),
-            WrittenValues::Numbered(values, kind) => kind.write_native(values[row], out),
+            WrittenValues::Numbered(values, kind) => (kind.write)(values[row].to_number(), out),
+            WrittenValues::WideNumbered(values, kind) => (kind.write)(values[row].to_number(), out),
             WrittenValues::List(offsets, items) => {
                 write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out)
             }
@@ -424,17 +424,43 @@ fn write_float<T: Float>(value: T, out: &mut String) {
 }
 
 /// Writes `value` times 10^-`scale`.
+/// Returns the text of `value * 10^-scale`.
+pub(crate) fn decimal_text(value: i256, scale: i8) -> String {
+    let mut text = String::new();
+    write_wide_decimal(value, scale, &mut text);
+    text
+}
+
+fn write_wide_decimal(value: i256, scale: i8, out: &mut String) {
+    match value.to_i128() {
+        Some(value) => write_decimal(value, scale, out),
+        // Only an array from outside has a value with more digits.
+        None if !value.is_within(i256::power_of_ten(WIDE_DIGITS_MAX.into())) => {
+            out.push_str(&Decimal256Type::format_decimal(value, WIDE_DIGITS_MAX, scale));
+        }
+        None => {
+            let mut digits = String::new();
+            write_wide_digits(value, &mut digits);
+            write_scaled(value.is_negative(), &digits, scale, out);
+        }
+    }
+}
+
 fn write_decimal(value: i128, scale: i8, out: &mut String) {
-    if value < 0 {
+    let mut buffer = itoa::Buffer::new();
+    write_scaled(value < 0, buffer.format(value.unsigned_abs()), scale, out);
+}
+
+/// Writes `digits`, which are `0` or have no zeros in front, with a point before the last `scale` of them.
+fn write_scaled(is_negative: bool, digits: &str, scale: i8, out: &mut String) {
+    if is_negative {
         out.push('-');
     }
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(value.unsigned_abs());
     let decimals = usize::from(scale.max(0).unsigned_abs());
     let zeros = usize::from(scale.min(0).unsigned_abs());
     let whole = digits.len().saturating_sub(decimals);
     out.push_str(if whole == 0 { "0" } else { &digits[..whole] });
-    if value != 0 {
+    if digits != "0" {
         out.extend(std::iter::repeat_n('0', zeros));
     }
     if decimals > 0 {

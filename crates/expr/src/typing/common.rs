@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
-use rowmill_base::NumberedType;
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit, i256};
+use rowmill_base::{NumberedType, decimal_arrow};
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kinds::{
-    DIGITS_MAX, digits_and_scale, digits_of_integer, exact_value, integer_bounds, is_float, is_number, power_of_ten,
+    digits_and_scale, digits_max_of, digits_of_integer, exact_wide_value, integer_bounds, is_float, is_number,
 };
+use crate::unscaled::Unscaled;
 
 /// The type that values of all `kinds` are implicitly cast to where they share a place, as in CASE, COALESCE
 /// and set operations; `None` if there is none. The type NULL goes with every type; of NULLs alone the common type is
@@ -54,24 +55,24 @@ pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
 
 /// Whether `kind` holds the literal exactly, or is a float, which the number becomes.
 fn adapts(value: &Constant, kind: &DataType) -> bool {
-    let Some((value, scale)) = exact_value(value) else { return false };
+    let Some((value, scale)) = exact_wide_value(value) else { return false };
     if is_float(kind) {
         return true;
     }
     let Some((digits, kind_scale)) = digits_and_scale(kind) else { return false };
     let shift = i32::from(kind_scale) - i32::from(scale);
     let Some(value) = (match shift {
-        0.. => value.checked_mul(power_of_ten(shift.unsigned_abs())),
+        0.. => value.multiply(i256::power_of_ten(shift.unsigned_abs())),
         _ => {
-            let unit = power_of_ten(shift.unsigned_abs());
-            (value % unit == 0).then_some(value / unit)
+            let unit = i256::power_of_ten(shift.unsigned_abs());
+            value.quotient(unit).filter(|_| value.remainder(unit) == Some(i256::ZERO))
         }
     }) else {
         return false;
     };
     match integer_bounds(kind) {
-        Some((least, most)) => (least..=most).contains(&value),
-        None => value.unsigned_abs() < power_of_ten(digits.into()).unsigned_abs(),
+        Some((least, most)) => value.narrow().is_some_and(|value| (least..=most).contains(&value)),
+        None => value.is_within(i256::power_of_ten(digits.into())),
     }
 }
 
@@ -141,11 +142,11 @@ fn common_number(a: &DataType, b: &DataType) -> Option<DataType> {
         return Some(common_integer(a, b));
     }
     let ((p1, s1), (p2, s2)) = (digits_and_scale(a)?, digits_and_scale(b)?);
-    // The common decimal keeps the digits of both before and after the point, up to 38 in all.
+    // The common decimal keeps the digits of both before and after the point, up to 38 in all, or 76 if one has more.
     let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
     let scale = s1.max(s2);
-    let digits = (whole + i16::from(scale)).clamp(1, i16::from(DIGITS_MAX)) as u8;
-    Some(DataType::Decimal128(digits, scale))
+    let digits = (whole + i16::from(scale)).clamp(1, i16::from(digits_max_of([a, b]))) as u8;
+    Some(decimal_arrow(digits, scale))
 }
 
 /// Returns the narrowest integer type that holds all values of both types, or else a decimal.

@@ -1,5 +1,6 @@
 //! Typed operators and calls.
 
+use arrow::array::Decimal256Array;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::ArgumentKind;
@@ -10,7 +11,9 @@ use super::casts::{cast, coerce};
 use super::common::{common_kind, comparison_kind, is_open_text};
 use super::decimal_digits::decimal_result;
 use crate::functions;
-use crate::kinds::{digits_and_scale, digits_of, exact_value, is_decimal, is_number, type_name};
+use crate::kinds::{
+    digits_and_scale, digits_of, exact_value, exact_wide_value, is_decimal, is_number, is_wide_decimal, type_name,
+};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -174,6 +177,11 @@ pub fn negate(expr: ScalarExpr) -> Result<ScalarExpr> {
 
 /// Returns the opposite of a literal number. `9223372036854775808` is a DECIMAL, and its opposite is the least BIGINT.
 fn opposite_literal(expr: &ScalarExpr) -> Option<ScalarExpr> {
+    if is_wide_decimal(&expr.kind) {
+        let (value, _) = exact_wide_value(expr.as_constant()?)?;
+        let array = Decimal256Array::from(vec![value.wrapping_neg()]).with_data_type(expr.kind.clone());
+        return Some(ScalarExpr::literal(Constant::new(std::sync::Arc::new(array))));
+    }
     let (value, scale) = exact_value(expr.as_constant()?)?;
     let opposite = value.checked_neg()?;
     match expr.kind {

@@ -5,7 +5,8 @@
 
 use std::fmt::{self, Write};
 
-use rowmill_base::{IndexId, SqlType, TableId};
+use arrow::datatypes::i256;
+use rowmill_base::{IndexId, NumberedNative, SqlType, TableId};
 
 use super::{
     Access, AccessBound, Body, ChangeTarget, ColumnOrder, ConflictAction, GroupOutput, LookupKind, LookupSource,
@@ -421,6 +422,13 @@ fn parenthesized(parts: &[String]) -> String {
     }
 }
 
+/// The number of 256 bits that has these bytes in keys.
+fn wide_number(bytes: &[u8]) -> Option<i256> {
+    let mut bytes: [u8; 32] = bytes.try_into().ok()?;
+    bytes[0] ^= 1 << 7;
+    Some(i256::from_be_bytes(bytes))
+}
+
 /// A value as a literal. Decimals are shown without their point, and dates and times as numbers.
 fn literal(value: &ScalarValue, kind: &SqlType) -> String {
     match value {
@@ -432,14 +440,22 @@ fn literal(value: &ScalarValue, kind: &SqlType) -> String {
         ScalarValue::Decimal(value) => match kind {
             SqlType::Numbered(kind) => {
                 let mut text = String::new();
-                kind.write_native(*value, &mut text);
+                (kind.write)(value.to_number(), &mut text);
                 format!("'{text}'")
             }
             _ => value.to_string(),
         },
         ScalarValue::Interval(value) => format!("{value:?}"),
         ScalarValue::Text(value) => format!("'{value}'"),
-        ScalarValue::Bytes(value) => format!("{value:?}"),
+        ScalarValue::Bytes(value) => match (kind, wide_number(value)) {
+            (SqlType::Numbered(kind), Some(number)) if kind.is_wide() => {
+                let mut text = String::new();
+                (kind.write)(number.to_number(), &mut text);
+                format!("'{text}'")
+            }
+            (SqlType::Decimal { .. }, Some(number)) => number.to_string(),
+            _ => format!("{value:?}"),
+        },
     }
 }
 

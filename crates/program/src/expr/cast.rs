@@ -5,7 +5,7 @@
 //! speed matters.
 
 use arrow::compute::{CastOptions, cast_with_options};
-use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, NumberedNative, NumberedType, Result, SqlType};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use super::{Env, Expr};
@@ -64,7 +64,9 @@ impl Cast {
                 (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: Some(chars) }) => CastForm::Cut(*chars),
-                (SqlType::Text { .. }, SqlType::Numbered(kind)) if !is_assigned => CastForm::Numbered(kind),
+                (SqlType::Text { .. }, SqlType::Numbered(kind)) if !is_assigned && !kind.is_wide() => {
+                    CastForm::Numbered(kind)
+                }
                 // An assignment parses a text by the rules of file imports, which are not Arrow's rules.
                 (SqlType::Text { .. }, to) if !is_assigned && is_read(to) => CastForm::Array(0),
                 (from, SqlType::Text { chars_max }) if is_shown(from) && (is_assigned || chars_max.is_none()) => {
@@ -105,7 +107,8 @@ impl Cast {
             }
             CastForm::Numbered(kind) => match value {
                 ValueRef::Text(text) => {
-                    kind.read_native(text).map(ValueRef::Decimal).ok_or_else(|| self.unreadable(value).hint(kind.hint))
+                    let number = (kind.read)(text).map(|number| ValueRef::Decimal(i128::of_number(number)));
+                    number.ok_or_else(|| self.unreadable(value).hint(kind.hint))
                 }
                 _ => unreachable!("a text was promised"),
             },

@@ -27,6 +27,10 @@ fn types() -> Vec<(SqlType, Vec<ScalarValue>)> {
     let most = 10_i128.pow(38) - 1;
     let (big, half) = (f64::from(i32::MAX), 0.5);
     let numbered = NUMBERED_TYPES.iter().map(|kind| {
+        if kind.is_wide() {
+            let values = [[0; 32], [1; 32], [u8::MAX; 32]].map(|bytes| ScalarValue::Bytes(bytes.to_vec()));
+            return (SqlType::Numbered(kind), values.to_vec());
+        }
         let values = [0, 1, u128::MAX >> (128 - 8 * kind.bytes)].map(NumberedType::native);
         (SqlType::Numbered(kind), decimals(&values))
     });

@@ -24,6 +24,7 @@ use super::call::{argument_list, order_clause};
 use super::place::{start_of, type_names, unsupported};
 use super::scope::{AliasUse, Clause, ScopeRelation, SelectLevel};
 use super::walk::{call_exprs, free_columns, is_volatile_expr};
+use super::wide_total::WideTotal;
 
 impl Binder<'_> {
     /// Binds a call of an aggregate without OVER. A new column represents its value.
@@ -36,7 +37,18 @@ impl Binder<'_> {
         let aggregate = self.aggregate(name, call);
         self.level().alias_use = before;
         let aggregate = aggregate?;
+        match WideTotal::of(&aggregate)? {
+            None => self.aggregate_column(name, aggregate),
+            Some(total) => {
+                let calls = total.calls.iter().cloned();
+                let results = calls.map(|call| self.aggregate_column(call.function.name, call));
+                total.result(results.collect::<Result<_>>()?)
+            }
+        }
+    }
 
+    /// The column of an aggregate. Equal aggregates share one.
+    fn aggregate_column(&mut self, name: &str, aggregate: AggregateCall) -> Result<ScalarExpr> {
         let mut named = HashSet::new();
         let mut is_volatile = false;
         call_exprs(&aggregate, &mut |expr| {

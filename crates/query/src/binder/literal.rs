@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{BinaryViewArray, Decimal128Array, Float64Array, UInt64Array};
-use arrow::datatypes::{DataType, IntervalUnit};
-use rowmill_base::{Error, ErrorKind, Result};
+use arrow::array::{ArrayRef, BinaryViewArray, Decimal128Array, Decimal256Array, Float64Array, UInt64Array};
+use arrow::datatypes::{DataType, IntervalUnit, i256};
+use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, WIDE_DIGITS_MAX, decimal_arrow};
 use rowmill_expr::{text, typing};
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
@@ -15,7 +15,7 @@ use super::place::unsupported;
 use super::type_name::sql_type;
 
 /// Digits of a number literal that is not a DOUBLE.
-const DIGITS_MAX: usize = 38;
+const DIGITS_MAX: usize = WIDE_DIGITS_MAX as usize;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
@@ -66,16 +66,24 @@ impl Binder<'_> {
                 Error::new(ErrorKind::NumericOutOfRange, message).hint("with an exponent (1.5e40) it is a DOUBLE")
             );
         }
-        let Ok(value) = format!("{whole}{fraction}").parse::<i128>() else {
-            return Err(Error::new(ErrorKind::Syntax, format!("\"{written}\" is not a number")));
-        };
         // 0.10 has two digits after the point and none before it.
-        let precision = significant.max(1) as u8;
-        let scale = fraction.len() as i8;
-        let array = Decimal128Array::from(vec![value])
-            .with_precision_and_scale(precision.max(fraction.len() as u8), scale)
-            .map_err(|error| Error::internal(format!("a literal decimal: {error}")))?;
-        Ok(ScalarExpr::literal(Constant::new(Arc::new(array))))
+        let precision = significant.max(1).max(fraction.len()) as u8;
+        let kind = decimal_arrow(precision, fraction.len() as i8);
+        let unscaled = format!("{whole}{fraction}");
+        let array: Option<ArrayRef> = match precision {
+            ..=NARROW_DIGITS_MAX => unscaled.parse::<i128>().ok().map(|value| {
+                let array: ArrayRef = Arc::new(Decimal128Array::from(vec![value]).with_data_type(kind));
+                array
+            }),
+            _ => unscaled.parse::<i256>().ok().map(|value| {
+                let array: ArrayRef = Arc::new(Decimal256Array::from(vec![value]).with_data_type(kind));
+                array
+            }),
+        };
+        match array {
+            Some(array) => Ok(ScalarExpr::literal(Constant::new(array))),
+            None => Err(Error::new(ErrorKind::Syntax, format!("\"{written}\" is not a number"))),
+        }
     }
 
     fn parameter(&mut self, name: &str) -> Result<ScalarExpr> {

@@ -17,7 +17,7 @@ const NAMES: &[&str] =
 
 /// The precision and scale of `DECIMAL` without a precision.
 const DECIMAL_DEFAULT: (u8, u8) = (38, 10);
-const DECIMAL_DIGITS_MAX: u64 = 38;
+const DECIMAL_DIGITS_MAX: u64 = rowmill_base::WIDE_DIGITS_MAX as u64;
 
 /// The type of a type name in a statement.
 pub fn sql_type(ast: &Ast) -> Result<SqlType> {
@@ -114,7 +114,7 @@ fn decimal(digits: &ExactNumberInfo) -> Result<SqlType> {
     if !(1..=DECIMAL_DIGITS_MAX).contains(&precision) || scale < 0 || scale as u64 > precision {
         return Err(Error::new(
             ErrorKind::InvalidParameter,
-            format!("there is no DECIMAL({precision},{scale}): it has 1 to 38 digits, all or fewer after the point"),
+            format!("there is no DECIMAL({precision},{scale}): it has 1 to 76 digits, all or fewer after the point"),
         )
         .hint("use DOUBLE for longer numbers, rounded to about 16 digits"));
     }

@@ -21,6 +21,7 @@ use super::place::{start_of, suggest, type_name, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, Clause, PendingWindow};
 use super::walk::{free_columns, is_volatile_expr, window_exprs};
+use super::wide_total::WideTotal;
 
 /// Functions that are allowed only with OVER. `first_value`, `last_value` and `nth_value` are also aggregates.
 pub(super) const WINDOW_FUNCTIONS: &[&str] =
@@ -68,8 +69,25 @@ impl Binder<'_> {
         }
         let window = self.pending_window(name, call);
         self.level().alias_use = before;
-        let (kind, mut window) = window?;
+        let (kind, window) = window?;
+        let total = match &window.call.function {
+            LogicalWindowFunction::Aggregate(call) => WideTotal::of(call)?,
+            _ => None,
+        };
+        let Some(total) = total else { return self.window_column(name, kind, window) };
+        let mut results = Vec::with_capacity(total.calls.len());
+        for call in &total.calls {
+            let (name, kind) = (call.function.name, call.kind.clone());
+            let function = LogicalWindowFunction::Aggregate(call.clone());
+            let call = LogicalWindowCall { function, frame: window.call.frame.clone() };
+            let (partition, order) = (window.partition.clone(), window.order.clone());
+            results.push(self.window_column(name, kind, PendingWindow { id: window.id, partition, order, call })?);
+        }
+        total.result(results)
+    }
 
+    /// The column of a call with OVER. Equal calls share one.
+    fn window_column(&mut self, name: &str, kind: DataType, mut window: PendingWindow) -> Result<ScalarExpr> {
         let level = self.level();
         let mut is_nested = false;
         let mut is_volatile = false;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, WIDE_DIGITS_MAX};
 use rowmill_expr::typing;
 use rowmill_plan::{ColumnId, Logical};
 use sqlparser::ast::{self, CteAsMaterialized, Query, SetExpr, SetOperator, SetQuantifier, Visit, Visitor};
@@ -304,7 +304,8 @@ impl Binder<'_> {
 /// Gives a decimal that grows all digits at once, so it stops growing.
 fn roomy(wider: DataType, kind: &DataType) -> DataType {
     match wider {
-        DataType::Decimal128(_, scale) if wider != *kind => DataType::Decimal128(38, scale),
+        DataType::Decimal128(_, scale) if wider != *kind => DataType::Decimal128(NARROW_DIGITS_MAX, scale),
+        DataType::Decimal256(_, scale) if wider != *kind => DataType::Decimal256(WIDE_DIGITS_MAX, scale),
         _ => wider,
     }
 }

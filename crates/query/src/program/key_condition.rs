@@ -1,7 +1,7 @@
 //! Facts that conditions state about columns of a table and that a key can use.
 
 use arrow::datatypes::DataType;
-use rowmill_base::SqlType;
+use rowmill_base::{Physical, SqlType};
 use rowmill_plan::program::{Scalar, ScalarOp, ScalarValue};
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 use rowmill_storage::TableDef;
@@ -201,7 +201,8 @@ fn is_compared(value: &SqlType, column: &SqlType) -> bool {
     if value == column || is_text(value) && is_text(column) {
         return true;
     }
-    if !is_number(value) || !is_number(column) {
+    let is_wide = |kind: &SqlType| Physical::of(kind) == Physical::Wide;
+    if !is_number(value) || !is_number(column) || is_wide(value) || is_wide(column) {
         return false;
     }
     match (is_float(value), is_float(column)) {

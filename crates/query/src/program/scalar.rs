@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use rowmill_base::SqlType;
+use rowmill_base::{Physical, SqlType};
 use rowmill_plan::program::{ArithmeticOp, Scalar, ScalarOp, ScalarValue, TextFunction};
 use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
@@ -219,6 +219,10 @@ fn is_stepwise(op: ArithmeticOp, kinds: [&DataType; 2], kind: &DataType) -> bool
 /// Whether programs can cast between these types value by value.
 fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
     let is_of_time = |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Timestamp { zoned: false, .. });
+    let is_narrow = |kind: &SqlType| Physical::of(kind) != Physical::Wide;
+    if !is_narrow(from) || !is_narrow(to) {
+        return false;
+    }
     let are_numbers = is_number(from) && is_number(to);
     are_numbers
         || is_of_time(from) && is_of_time(to)

@@ -26,6 +26,7 @@ mod sql_suite;
 mod statement_cache;
 mod time_clauses;
 mod views_under_load;
+mod wide_decimals;
 mod writers;
 
 use std::path::PathBuf;

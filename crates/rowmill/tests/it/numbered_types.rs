@@ -3,17 +3,21 @@
 use std::fmt::Write;
 
 use rowmill::{Connection, Database, Param, Value};
-use rowmill_base::{NUMBERED_TYPES, NumberedType};
+use rowmill_base::{NUMBERED_TYPES, NumberedType, UnsignedNumber};
 
 /// The least values and the greatest one, in order, as numbers and texts.
-fn samples(kind: &NumberedType) -> Vec<(u128, String)> {
-    let numbers = [0, 1, 0x1234, (u128::MAX >> (128 - 8 * kind.bytes)) - 1, u128::MAX >> (128 - 8 * kind.bytes)];
+fn samples(kind: &NumberedType) -> Vec<(UnsignedNumber, String)> {
+    let mut greatest = [0; 32];
+    greatest[32 - kind.bytes..].fill(u8::MAX);
+    let greatest = UnsignedNumber::from_be_bytes(greatest);
+    let before = UnsignedNumber { low: greatest.low - 1, ..greatest };
+    let numbers = [0_u128.into(), 1.into(), 0x1234.into(), before, greatest];
     let text = |number| {
         let mut text = String::new();
         (kind.write)(number, &mut text);
         text
     };
-    numbers.into_iter().map(|number| (number, text(number))).collect()
+    numbers.into_iter().map(|number: UnsignedNumber| (number, text(number))).collect()
 }
 
 fn texts(connection: &mut Connection, sql: &str) -> Vec<String> {
@@ -69,7 +73,8 @@ fn values_come_back_as_texts_and_numbers() {
         for (n, (number, text)) in samples.iter().enumerate() {
             let answer = find.ask(&mut connection, &[Param::Text(text)]).expect("an answer");
             assert_eq!(answer.len(), 1, "{text}");
-            assert_eq!(answer.number(0, 0).expect("a number"), *number);
+            assert_eq!(answer.wide_number(0, 0).expect("a number"), *number);
+            assert_eq!(answer.number(0, 0).is_ok(), !kind.is_wide(), "{text}");
             assert_eq!(answer.integer(0, 1).expect("a number"), n as i64);
             assert!(answer.decimal(0, 0).is_err() && answer.number(0, 1).is_err());
             let batch = answer.to_batch().expect("a batch");

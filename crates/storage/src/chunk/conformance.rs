@@ -9,7 +9,7 @@ use arrow::array::make_comparator;
 use arrow::array::*;
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
+use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalMonthDayNanoType, i256};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -123,6 +123,7 @@ fn kinds() -> Vec<SqlType> {
         SqlType::Float32,
         SqlType::Float64,
         SqlType::Decimal { precision: 38, scale: 7 },
+        SqlType::Decimal { precision: 76, scale: 40 },
         SqlType::Date,
         SqlType::Time,
         timestamp(TimeUnit::Second, false),
@@ -171,6 +172,15 @@ fn column(kind: &SqlType, values: &[Option<i128>]) -> ArrayRef {
             Arc::new(Float32Array::from_iter(values.iter().map(|value| value.map(|value| float(value) as f32))))
         }
         SqlType::Float64 => Arc::new(Float64Array::from_iter(values.iter().map(|value| value.map(float)))),
+        SqlType::Decimal { .. } | SqlType::Numbered(_) if Physical::of(kind) == Physical::Wide => {
+            // Small values stay small, and large ones need more than 128 bits.
+            let wide = |value: i128| match i64::try_from(value) {
+                Ok(_) => i256::from_i128(value),
+                Err(_) => i256::from_i128(value).wrapping_mul(i256::from_i128(10_i128.pow(30))),
+            };
+            let data: Decimal256Array = values.iter().map(|value| value.map(wide)).collect();
+            Arc::new(data.with_data_type(kind.arrow()))
+        }
         SqlType::Decimal { .. } | SqlType::Numbered(_) => {
             let data: Decimal128Array = values.iter().copied().collect();
             Arc::new(data.with_data_type(kind.arrow()))

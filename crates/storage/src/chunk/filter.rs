@@ -4,6 +4,8 @@
 //! we search it for the ends of ranges without decoding it. Rows are read only if that leaves the condition open, and
 //! only the rows that are still in the mask.
 
+use std::borrow::Cow;
+
 use rowmill_base::{Error, Result};
 
 use super::borders::Borders;
@@ -34,7 +36,15 @@ pub enum Verdict {
 impl Chunk {
     /// Decides the condition from the head alone. Returns [`Verdict::Nothing`] for a chunk without rows.
     pub fn verdict(&self, set: &ValueSet) -> Verdict {
-        set.verdict(&self.head.facts)
+        self.stored_set(set).verdict(&self.head.facts)
+    }
+
+    /// The set in the form of the stored values.
+    fn stored_set<'s>(&self, set: &'s ValueSet) -> Cow<'s, ValueSet> {
+        match self.is_widened() {
+            true => Cow::Owned(set.narrowed()),
+            false => Cow::Borrowed(set),
+        }
     }
 
     /// The codes of the values in `set`, which must be of the column's type. `None` if the chunk has no value list.
@@ -44,6 +54,7 @@ impl Chunk {
             return Ok(None);
         }
         let values = self.distinct().unwrap_or_default() as u32;
+        let set = self.stored_set(set);
         let ranges = match &set.values {
             // All rows are NULL, so no value can be found.
             _ if values == 0 => Borders::none(),
@@ -263,7 +274,7 @@ impl Chunk {
             null_rows.and_not(mask);
             null_rows
         });
-        match &set.values {
+        match &self.stored_set(set).values {
             // These two also cover types without keys, for example lists.
             ValueRanges::Keys(keys) if *keys == Borders::all() => {}
             ValueRanges::Keys(keys) if *keys == Borders::none() => mask.clear(),

@@ -5,7 +5,8 @@
 //! only the sign bit. Every NaN becomes the one positive quiet NaN, so NaN is a single value above infinity. -0.0
 //! becomes 0.0, which it equals. So code that compares, groups or sorts keys or bits needs no special case (`floats.rs`
 //! does this for rows that are not encoded yet). A UUID is the big-endian number of its bytes. Intervals have no order,
-//! because a month is not a fixed number of days, so the order of their keys means nothing.
+//! because a month is not a fixed number of days, so the order of their keys means nothing. Numbers of 256 bits have no
+//! keys: they are stored as byte strings (`wide.rs`).
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -208,7 +209,7 @@ macro_rules! with_kind {
             Physical::Decimal => run!(Decimal),
             Physical::Uuid => run!(Uuid),
             Physical::Interval => run!(Interval),
-            Physical::Text | Physical::Blob | Physical::Nested => $other,
+            Physical::Text | Physical::Blob | Physical::Wide | Physical::Nested => $other,
         }
     }};
 }

@@ -60,6 +60,7 @@ pub(crate) use stored_keys::{DecodedRows, append_integers, constant_key, for_eac
 
 use crate::encoding::{EncodingRef, FixedColumn, NewColumn, StringColumn, encode_cheapest};
 use crate::strings::ByteStrings;
+use crate::wide;
 
 /// The maximum number of rows of a chunk.
 pub const ROWS_MAX: usize = crate::ROWS_PER_BLOCK_MAX;
@@ -82,6 +83,16 @@ fn encode_as(column: &dyn Array, kind: &SqlType, forced: Option<EncodingRef>) ->
         physical @ (Physical::Text | Physical::Blob) => {
             let strings = ByteStrings::new(column)?;
             encode_cheapest(NewColumn::Strings(Box::new(StringColumn::new(&strings, physical, forced))), forced)
+        }
+        Physical::Wide => {
+            if let Some(narrow) = wide::narrowed(column) {
+                let column = FixedColumn::new::<kinds::Decimal>(&narrow, Physical::Decimal, forced.is_some())?;
+                if let Some(bytes) = encode_cheapest(NewColumn::Fixed(Box::new(column)), forced)? {
+                    return Ok(Some(bytes));
+                }
+            }
+            let strings = ByteStrings::new(&wide::compact_strings(column)?)?;
+            encode_cheapest(NewColumn::Strings(Box::new(StringColumn::new(&strings, Physical::Wide, forced))), forced)
         }
         Physical::Nested => encode_cheapest(NewColumn::Nested { array: column, kind }, forced),
         physical => {

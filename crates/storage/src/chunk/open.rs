@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
 use parking_lot::Mutex;
 use rowmill_base::{Error, LengthUnit, Result, SqlType, StepMemory};
 
@@ -20,6 +21,7 @@ use super::{ChunkBytes, fixed_list};
 use crate::encoding::{EncodingRef, ListPlace, open_inner};
 use crate::sequence::Ints;
 use crate::strings::{DecodedList, StringKind, StringList};
+use crate::wide::{self, WIDE_BYTES};
 
 /// Checks that no code is above the highest valid one. Callers index into arrays by code, so an invalid code must be
 /// found here.
@@ -52,12 +54,17 @@ impl CodeCheck {
 pub struct Chunk {
     pub(crate) bytes: ChunkBytes,
     pub(crate) head: Arc<ParsedHead>,
+    /// The type of the values as the encodings read them.
     pub(super) kind: SqlType,
+    /// The type of the column, if that has 256 bits and the chunk stores its values in 128 bits.
+    widened: Option<SqlType>,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
     /// Low words of the values of a 128-bit type, decoded while no caller has needed the whole values.
     low_words: OnceLock<LowWords>,
     pub(super) strings: OnceLock<DecodedList>,
+    /// The value list of a column with 256 bits, made of its strings.
+    wide: OnceLock<ArrayRef>,
     /// Values that could have been decoded in the time already spent on single strings. When it reaches the length of
     /// the list, decoding the whole list is cheaper.
     pub(super) picked: AtomicUsize,
@@ -96,17 +103,21 @@ impl Chunk {
 
     /// Opens a chunk whose head the caller already read from these bytes.
     pub(crate) fn with_head(bytes: ChunkBytes, ChunkHead(head): ChunkHead, kind: &SqlType) -> Result<Chunk> {
-        if head.facts.physical != Physical::of(kind) {
-            return Err(Error::corrupt(format!("byte 7 of the chunk: {:?} instead of {kind}", head.facts.physical)));
-        }
+        let (kind, widened) = match (head.facts.physical, Physical::of(kind)) {
+            (stored, wanted) if stored == wanted => (kind, None),
+            (Physical::Decimal, Physical::Wide) => (&wide::NARROW_KIND, Some(kind.clone())),
+            (stored, _) => return Err(Error::corrupt(format!("byte 7 of the chunk: {stored:?} instead of {kind}"))),
+        };
         Ok(Chunk {
             bytes,
             head,
             kind: kind.clone(),
+            widened,
             verified: AtomicBool::new(false),
             fixed: OnceLock::new(),
             low_words: OnceLock::new(),
             strings: OnceLock::new(),
+            wide: OnceLock::new(),
             picked: AtomicUsize::new(0),
             inner: OnceLock::new(),
             decoding: Mutex::new(()),
@@ -197,13 +208,28 @@ impl Chunk {
 
     /// The type of the values.
     pub fn kind(&self) -> &SqlType {
+        self.widened.as_ref().unwrap_or(&self.kind)
+    }
+
+    /// The type of the values that encodings read. [`Chunk::finished`] turns them into those of the column.
+    pub(crate) fn stored_kind(&self) -> &SqlType {
         &self.kind
+    }
+
+    /// Whether the chunk stores values of 256 bits in 128 bits.
+    pub(super) fn is_widened(&self) -> bool {
+        self.widened.is_some()
     }
 
     /// The least and the greatest value that is not NULL. `None` if all rows are NULL or the type has no order.
     pub fn zone(&self) -> Option<Zone> {
         // An invalid bound under a valid checksum was written that way. We ignore such a zone map: it is only a hint.
-        self.head.facts.zone.as_ref().and_then(|zone| zone::decode(zone, self.head.facts.physical, &self.kind).ok())
+        let zone = self.head.facts.zone.as_ref()?;
+        let Zone { mut min, mut max } = zone::decode(zone, self.head.facts.physical, &self.kind).ok()?;
+        for bound in std::iter::once(&mut min).chain(&mut max) {
+            bound.value = self.finished(ArrayRef::clone(&bound.value)).ok()?;
+        }
+        Some(Zone { min, max })
     }
 
     /// Compares the whole chunk with its checksums. Only the first call does the work.
@@ -258,7 +284,7 @@ impl Chunk {
         let not_integers = || Error::internal(format!("values of {physical:?} cannot be read as integers"));
         match physical {
             Physical::Float32 | Physical::Float64 | Physical::Uuid | Physical::Interval => Err(not_integers()),
-            Physical::Text | Physical::Blob | Physical::Nested => Err(not_integers()),
+            Physical::Text | Physical::Blob | Physical::Wide | Physical::Nested => Err(not_integers()),
             _ => self.encoding().integers(self, rows, out),
         }
     }
@@ -270,6 +296,8 @@ impl Chunk {
         }
         match self.head.facts.physical {
             Physical::Text | Physical::Blob => Ok(Some(self.string_list()?.array().clone())),
+            Physical::Wide => self.wide_list().map(|list| Some(ArrayRef::clone(list))),
+            _ if self.is_widened() => self.wide_list().map(|list| Some(ArrayRef::clone(list))),
             _ => Ok(Some(self.fixed_list()?.array.clone())),
         }
     }
@@ -379,7 +407,19 @@ impl Chunk {
 
     pub(crate) fn decode(&self, rows: DecodedRows<'_>) -> Result<ArrayRef> {
         self.verify()?;
-        self.encoding().read(self, rows)
+        self.finished(self.encoding().read(self, rows)?)
+    }
+
+    /// Turns decoded values into those of the column: byte strings and numbers of 128 bits into numbers of 256 bits if
+    /// the column has these.
+    pub(super) fn finished(&self, values: ArrayRef) -> Result<ArrayRef> {
+        match (values.data_type(), &self.widened) {
+            (DataType::BinaryView, None) if self.physical() == Physical::Wide => {
+                wide::numbers_of_compact(&values, &self.kind.arrow())
+            }
+            (DataType::Decimal128(..), Some(column)) => Ok(wide::widened(&values, &column.arrow())),
+            _ => Ok(values),
+        }
     }
 
     /// The chunks within this one. Opened once.
@@ -452,15 +492,30 @@ impl Chunk {
         Ok(self.strings.get_or_init(|| list))
     }
 
+    /// The value list of a column with 256 bits. Decoded once.
+    fn wide_list(&self) -> Result<&ArrayRef> {
+        if let Some(list) = self.wide.get() {
+            return Ok(list);
+        }
+        let stored = match self.is_widened() {
+            true => &self.fixed_list()?.array,
+            false => self.string_list()?.array(),
+        };
+        self.need_memory(stored.len() * WIDE_BYTES)?;
+        let list = self.finished(ArrayRef::clone(stored))?;
+        Ok(self.wide.get_or_init(|| list))
+    }
+
+    /// Whether the values are stored as byte strings.
     pub(super) fn is_string(&self) -> bool {
-        matches!(self.head.facts.physical, Physical::Text | Physical::Blob)
+        matches!(self.head.facts.physical, Physical::Text | Physical::Blob | Physical::Wide)
     }
 
     /// The kind of array that the strings decode to. Returns an error if the values are no strings.
     pub(crate) fn string_kind(&self) -> Result<StringKind> {
         match self.physical() {
             Physical::Text => Ok(StringKind::Text),
-            Physical::Blob => Ok(StringKind::Binary),
+            Physical::Blob | Physical::Wide => Ok(StringKind::Binary),
             _ => Err(self.unsuited()),
         }
     }

@@ -91,7 +91,7 @@ impl Chunk {
         if let Some(code) = listed.last().filter(|code| **code as usize >= values) {
             return Err(Error::corrupt(format!("byte 16 of the chunk: code {code} in a list of {values} values")));
         }
-        let found = self.picked(listed)?;
+        let found = self.finished(self.picked(listed)?)?;
         if !null {
             return Ok(found);
         }
@@ -108,7 +108,7 @@ impl Chunk {
         }
         self.count_decoded(codes.len());
         match self.head.facts.physical {
-            Physical::Text | Physical::Blob => {
+            Physical::Text | Physical::Blob | Physical::Wide => {
                 let list = self.stored_strings()?.decode_wanted(codes, self.string_kind()?);
                 list.map(|list| list.array().clone()).map_err(|error| self.in_section(SectionKind::Values, error))
             }
@@ -133,7 +133,7 @@ impl Chunk {
             return false;
         }
         match self.head.facts.physical {
-            Physical::Text | Physical::Blob => {
+            Physical::Text | Physical::Blob | Physical::Wide => {
                 let cost = codes.chunk_by(|a, b| a / GROUP_VALUES == b / GROUP_VALUES).count() * GROUP_VALUES as usize;
                 self.picked.fetch_add(cost, Ordering::Relaxed) + cost <= all
             }

@@ -20,7 +20,7 @@ impl Chunk {
         let values = self.check_codes(&codes)?;
         self.count_decoded(codes.len());
         // The code of NULL is not in the list, so it is added afterwards.
-        let found = self.listed_in(codes.start.min(values)..codes.end.min(values))?;
+        let found = self.finished(self.listed_in(codes.start.min(values)..codes.end.min(values))?)?;
         if codes.end <= values || codes.is_empty() {
             return Ok(found);
         }
@@ -66,7 +66,7 @@ impl Chunk {
             return Ok(values.slice(codes.start, codes.len()));
         }
         match self.head.facts.physical {
-            Physical::Text | Physical::Blob => {
+            Physical::Text | Physical::Blob | Physical::Wide => {
                 let list = self.stored_strings()?.decode_range(codes, self.string_kind()?);
                 list.map(|list| list.array().clone()).map_err(|error| self.in_section(SectionKind::Values, error))
             }

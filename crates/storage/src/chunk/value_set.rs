@@ -5,7 +5,10 @@
 //! looks the ranges up in its zone map, in its value list (by binary search, without decoding it), or among its rows if
 //! it has no list.
 
+use std::convert::Infallible;
+
 use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
 
 use super::Verdict;
@@ -14,6 +17,7 @@ use super::head::{Facts, StoredZone};
 use super::kinds::{Kind, Physical, with_kind};
 use crate::sequence::Word;
 use crate::strings::ByteStrings;
+use crate::wide;
 
 /// Some values of a column, and optionally NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +131,18 @@ impl ValueSet {
         }
     }
 
+    /// The set of a column of 256 bits for a chunk that stores its values in 128 bits.
+    pub(super) fn narrowed(&self) -> ValueSet {
+        let values = match &self.values {
+            ValueRanges::Strings(strings) => {
+                let keys = strings.try_map(&u128::MAX, |border| Ok::<_, Infallible>(wide::narrow_key(border)));
+                ValueRanges::Keys(keys.unwrap_or_else(|never| match never {}))
+            }
+            keys => keys.clone(),
+        };
+        ValueSet { values, null: self.null }
+    }
+
     /// Whether the set contains NULL.
     pub fn has_null(&self) -> bool {
         self.null
@@ -204,8 +220,9 @@ impl ValueRanges {
     }
 }
 
+/// Whether values are stored as byte strings.
 fn is_string(kind: &SqlType) -> bool {
-    matches!(kind, SqlType::Text { .. } | SqlType::Blob)
+    matches!(Physical::of(kind), Physical::Text | Physical::Blob | Physical::Wide)
 }
 
 /// The next string after `string` in the order of all strings.
@@ -243,7 +260,11 @@ fn keys_of(kind: &SqlType, array: &ArrayRef) -> Option<Vec<u128>> {
 }
 
 fn strings_of(array: &ArrayRef) -> Option<Vec<Vec<u8>>> {
-    let strings = ByteStrings::new(array).ok()?;
+    let strings = match array.data_type() {
+        DataType::Decimal256(..) => ByteStrings::new(&wide::compact_strings(array).ok()?),
+        _ => ByteStrings::new(array),
+    };
+    let strings = strings.ok()?;
     Some((0..strings.len()).map(|row| strings.value(row).to_vec()).collect())
 }
 

@@ -12,6 +12,7 @@ use rowmill_base::{Error, Result, SqlType};
 use super::head::{StoredBound, StoredZone};
 use super::kinds::{Kind, Physical, with_kind};
 use crate::sequence::Word;
+use crate::wide;
 
 /// The maximum length of a bound of strings, in bytes.
 pub(crate) const BOUND_BYTES_MAX: usize = 64;
@@ -106,6 +107,7 @@ fn decode_value(bytes: &[u8], physical: Physical, kind: &SqlType) -> Result<Arra
             Ok(Arc::new(StringViewArray::from(vec![text])))
         }
         Physical::Blob => Ok(Arc::new(BinaryViewArray::from(vec![bytes]))),
+        Physical::Wide => wide::number_of_compact(bytes, &kind.arrow()).ok_or_else(damaged),
         _ => Err(damaged()),
     })
 }

@@ -39,7 +39,7 @@ impl Encoding for Constant {
         match physical {
             // Never written, but a damaged head may claim it.
             Physical::Nested => ListPlace::Missing,
-            Physical::Text | Physical::Blob => ListPlace::Section,
+            Physical::Text | Physical::Blob | Physical::Wide => ListPlace::Section,
             _ => ListPlace::Head,
         }
     }
@@ -50,12 +50,12 @@ impl Encoding for Constant {
     }
 
     fn read(&self, chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
-        let kind = chunk.kind().arrow();
+        let kind = chunk.stored_kind().arrow();
         if chunk.null_count() > 0 {
             return Ok(new_null_array(&kind, rows.len()));
         }
         match chunk.physical() {
-            Physical::Text | Physical::Blob => list::read(chunk, rows),
+            Physical::Text | Physical::Blob | Physical::Wide => list::read(chunk, rows),
             physical => with_kind!(
                 physical,
                 K => K::array(Buffer::from_vec(vec![K::native(constant_key::<K>(chunk)); rows.len()]), None, &kind),

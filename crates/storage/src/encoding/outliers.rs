@@ -113,7 +113,7 @@ fn read<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
         }
         DecodedRows::List(list) => take_keys::<K>(chunk, list)?.into_iter().map(K::native).collect(),
     };
-    K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.kind().arrow())
+    K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.stored_kind().arrow())
 }
 
 fn integers<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {

@@ -57,7 +57,7 @@ impl Encoding for RowSequence {
             chunk.physical(),
             K => {
                 let natives = read_stored::<K, _>(chunk, rows, K::native)?;
-                K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.kind().arrow())
+                K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.stored_kind().arrow())
             },
             else Err(chunk.unsuited())
         )

@@ -8,6 +8,7 @@ use rowmill_base::{Error, Result, SqlType};
 use super::ValueRef;
 use super::form::ValueForm;
 use super::nested::encode_nested;
+use crate::wide::{WIDE_BYTES, ordered_bytes};
 
 /// An array whose values are read as [`ValueRef`]s. The type is examined only once, when this is made.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ enum NativeValues {
     Decimal(ScalarBuffer<i128>),
     Interval(ScalarBuffer<IntervalMonthDayNano>),
     Uuid(FixedSizeBinaryArray),
+    /// Ordered bytes, which the array does not have.
+    Wide(Vec<[u8; WIDE_BYTES]>),
     Text(StringViewArray),
     Blob(BinaryViewArray),
     /// Stored bytes, which are encoded here because the array does not have them.
@@ -59,6 +62,9 @@ impl ColumnValues {
             ValueForm::Decimal { .. } => NativeValues::Decimal(natives(array)),
             ValueForm::Interval => NativeValues::Interval(natives(array)),
             ValueForm::Uuid => NativeValues::Uuid(array.as_fixed_size_binary().clone()),
+            ValueForm::Wide { .. } => {
+                NativeValues::Wide(natives(array).iter().map(|value| ordered_bytes(*value)).collect())
+            }
             ValueForm::Text => NativeValues::Text(array.as_string_view().clone()),
             ValueForm::Blob => NativeValues::Blob(array.as_binary_view().clone()),
             ValueForm::Nested => {
@@ -94,6 +100,7 @@ impl ColumnValues {
             NativeValues::Decimal(values) => ValueRef::Decimal(values[row]),
             NativeValues::Interval(values) => ValueRef::Interval(values[row]),
             NativeValues::Uuid(values) => ValueRef::Bytes(values.value(row)),
+            NativeValues::Wide(values) => ValueRef::Bytes(&values[row]),
             NativeValues::Text(values) => ValueRef::Text(values.value(row)),
             NativeValues::Blob(values) => ValueRef::Bytes(values.value(row)),
             NativeValues::Nested(values) => ValueRef::Bytes(&values[row]),

@@ -1,8 +1,10 @@
 //! The byte form of values, which is the same in keys and in rows.
 
+use arrow::datatypes::i256;
 use rowmill_base::{Error, ErrorKind, Physical, Result, SqlType};
 
 use super::ValueRef;
+use crate::wide::{WIDE_BYTES, of_ordered_bytes};
 
 /// The number of decimal digits that always fit into 8 bytes.
 const DIGITS_OF_8_BYTES: u8 = 18;
@@ -14,13 +16,24 @@ const ANY_DIGITS: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueForm {
     Bool,
-    Int { width: usize },
-    UInt { width: usize },
+    Int {
+        width: usize,
+    },
+    UInt {
+        width: usize,
+    },
     Float32,
     Float64,
-    Decimal { width: usize, digits: u8 },
+    Decimal {
+        width: usize,
+        digits: u8,
+    },
     Interval,
     Uuid,
+    /// A number of 256 bits, as its [ordered bytes](crate::ordered_bytes).
+    Wide {
+        digits: u8,
+    },
     Text,
     Blob,
     Nested,
@@ -47,6 +60,10 @@ impl ValueForm {
                 SqlType::Decimal { precision, .. } => ValueForm::Decimal { width: 16, digits: *precision },
                 _ => ValueForm::Decimal { width: 16, digits: ANY_DIGITS },
             },
+            Physical::Wide => match kind {
+                SqlType::Decimal { precision, .. } => ValueForm::Wide { digits: *precision },
+                _ => ValueForm::Wide { digits: ANY_DIGITS },
+            },
             Physical::Interval => ValueForm::Interval,
             Physical::Uuid => ValueForm::Uuid,
             Physical::Text => ValueForm::Text,
@@ -64,6 +81,7 @@ impl ValueForm {
             ValueForm::Float32 => Some(4),
             ValueForm::Float64 => Some(8),
             ValueForm::Interval | ValueForm::Uuid => Some(16),
+            ValueForm::Wide { .. } => Some(WIDE_BYTES),
             ValueForm::Text | ValueForm::Blob | ValueForm::Nested => None,
         }
     }
@@ -77,6 +95,10 @@ impl ValueForm {
                 Error::new(ErrorKind::NumericOutOfRange, what)
             }
             (ValueForm::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
+                Error::new(ErrorKind::NumericOutOfRange, format!("{value} has more than {digits} digits"))
+            }
+            (ValueForm::Wide { digits }, ValueRef::Bytes(bytes)) if let Ok(bytes) = bytes.try_into() => {
+                let value = of_ordered_bytes(bytes);
                 Error::new(ErrorKind::NumericOutOfRange, format!("{value} has more than {digits} digits"))
             }
             _ => Error::internal(format!("{value:?} cannot be stored as {self:?}")),
@@ -107,6 +129,9 @@ impl ValueForm {
                 value.unsigned_abs() < 10_u128.pow(u32::from(digits))
             }
             (ValueForm::Uuid, ValueRef::Bytes(value)) => value.len() == 16,
+            (ValueForm::Wide { digits }, ValueRef::Bytes(value)) => {
+                value.first_chunk().is_some_and(|bytes| value.len() == WIDE_BYTES && has_digits(*bytes, digits))
+            }
             (ValueForm::Bool, ValueRef::Bool(_))
             | (ValueForm::Float32 | ValueForm::Float64, ValueRef::Float(_))
             | (ValueForm::Interval, ValueRef::Interval(_))
@@ -115,6 +140,16 @@ impl ValueForm {
             _ => false,
         };
         if fits { Ok(()) } else { Err(self.refuse(value)) }
+    }
+}
+
+/// Whether the number of these ordered bytes has at most so many digits.
+fn has_digits(bytes: [u8; WIDE_BYTES], digits: u8) -> bool {
+    let value = of_ordered_bytes(bytes);
+    match i256::from_i128(10).checked_pow(u32::from(digits)) {
+        Some(bound) => value < bound && value > bound.wrapping_neg(),
+        // The bound of numbers with any digits is out of range.
+        None => true,
     }
 }
 

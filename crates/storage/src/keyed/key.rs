@@ -19,6 +19,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::ValueRef;
 use super::form::{ValueForm, canonical_float};
+use crate::wide::WIDE_BYTES;
 
 /// The first byte of a nullable part.
 pub(super) const VALUE: u8 = 1;
@@ -193,7 +194,7 @@ fn push_value(form: ValueForm, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result
             push_low_bytes(value as u64 ^ sign_bit(8), 8, out);
         }
         (ValueForm::Decimal { .. }, ValueRef::Decimal(value)) => out.extend((value as u128 ^ 1 << 127).to_be_bytes()),
-        (ValueForm::Uuid, ValueRef::Bytes(value)) => out.extend_from_slice(value),
+        (ValueForm::Uuid | ValueForm::Wide { .. }, ValueRef::Bytes(value)) => out.extend_from_slice(value),
         (ValueForm::Text, ValueRef::Text(value)) => push_string(value.as_bytes(), out),
         (ValueForm::Blob, ValueRef::Bytes(value)) => push_string(value, out),
         _ => return Err(form.refuse(value)),
@@ -273,6 +274,11 @@ impl<'a> KeyReader<'a> {
                 scratch.clear();
                 // A descending UUID is stored inverted, so it cannot be borrowed from the key.
                 scratch.extend(self.fixed::<16>(descending)?);
+                ValueRef::Bytes(scratch)
+            }
+            ValueForm::Wide { .. } => {
+                scratch.clear();
+                scratch.extend(self.fixed::<WIDE_BYTES>(descending)?);
                 ValueRef::Bytes(scratch)
             }
             ValueForm::Text | ValueForm::Blob => {

@@ -15,6 +15,7 @@ use super::key::{KeyCodec, NULL, VALUE, damaged, decimal16, float32, float64, in
 use super::natives::native_array;
 use super::unchecked_texts::TextViews;
 use super::{ByteRows, ColumnValues};
+use crate::wide::of_ordered_bytes;
 
 impl KeyCodec {
     /// Adds the key of each row of `columns`, each after a copy of `head`. `columns` must have one array per part.
@@ -100,6 +101,7 @@ impl PartCursor<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
+            ValueForm::Wide { .. } => self.natives(of_ordered_bytes),
             ValueForm::Text => {
                 let mut texts = TextViews::with_capacity(self.keys.len());
                 self.each_string(|place, value| {

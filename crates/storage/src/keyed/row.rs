@@ -25,6 +25,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::ValueRef;
 use super::form::ValueForm;
+use crate::wide::WIDE_BYTES;
 
 /// The size of the head.
 const HEAD_BYTES: usize = 2;
@@ -361,6 +362,7 @@ impl<'a> RowView<'a> {
             ValueForm::Decimal { .. } => ValueRef::Decimal(i128::from_le_bytes(place.fixed(self.bytes))),
             ValueForm::Interval => ValueRef::Interval(interval_of(place.fixed(self.bytes))),
             ValueForm::Uuid => ValueRef::Bytes(&self.bytes[place.slot..place.slot + 16]),
+            ValueForm::Wide { .. } => ValueRef::Bytes(&self.bytes[place.slot..place.slot + WIDE_BYTES]),
             ValueForm::Text => ValueRef::Text(text_of(place.string(self.bytes)?)?),
             ValueForm::Blob | ValueForm::Nested => ValueRef::Bytes(place.string(self.bytes)?),
         }))

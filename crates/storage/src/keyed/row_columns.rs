@@ -9,7 +9,7 @@ use arrow::array::{
     ArrayRef, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryBuilder, NullBufferBuilder,
     new_null_array,
 };
-use arrow::datatypes::ArrowNativeType;
+use arrow::datatypes::{ArrowNativeType, i256};
 use rowmill_base::{Error, Result, SqlType};
 
 use super::form::ValueForm;
@@ -19,6 +19,7 @@ use super::row::{ColumnInRow, RowLayout, RowView, bool_of, interval_of, not_text
 use super::unchecked_texts::TextViews;
 use super::{ByteRows, ColumnValues, ValueRef};
 use crate::open_run::concat_values;
+use crate::wide::of_ordered_bytes;
 
 impl RowLayout {
     /// Adds each row of `columns`, which must have one array per column of the layout. Fewer arrays are the first
@@ -119,6 +120,13 @@ impl ColumnOfRows<'_> {
                     Ok(())
                 })?;
                 Ok(Arc::new(builder.finish()))
+            }
+            ValueForm::Wide { .. } => {
+                let wide = match missing {
+                    ValueRef::Bytes(bytes) => bytes.try_into().map(of_ordered_bytes).unwrap_or_default(),
+                    _ => i256::ZERO,
+                };
+                self.natives(of_ordered_bytes, there, wide)
             }
             ValueForm::Text => {
                 let mut texts = TextViews::with_capacity(self.rows.len());

@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::IntervalMonthDayNano;
+use arrow::datatypes::{IntervalMonthDayNano, i256};
 use proptest::prelude::*;
-use rowmill_base::{NUMBERED_TYPES, NumberedType, SqlType, TimeUnit};
+use rowmill_base::{NUMBERED_TYPES, NumberedType, SqlType, TimeUnit, UnsignedNumber};
 
 use super::ValueRef;
+use crate::wide::ordered_bytes;
 
 /// A [`ValueRef`] that owns its bytes.
 #[derive(Clone, Debug)]
@@ -98,6 +99,8 @@ pub(super) fn ordered_kinds() -> Vec<SqlType> {
         SqlType::Decimal { precision: 18, scale: 0 },
         SqlType::Decimal { precision: 19, scale: 4 },
         SqlType::Decimal { precision: 38, scale: 10 },
+        SqlType::Decimal { precision: 39, scale: 0 },
+        SqlType::Decimal { precision: 76, scale: 40 },
         SqlType::Date,
         SqlType::Time,
         SqlType::TEXT,
@@ -110,6 +113,10 @@ pub(super) fn ordered_kinds() -> Vec<SqlType> {
     }
     kinds.extend(NUMBERED_TYPES.iter().map(|kind| SqlType::Numbered(kind)));
     kinds
+}
+
+fn wide(value: i256) -> SampleValue {
+    SampleValue::Bytes(ordered_bytes(value).to_vec())
 }
 
 fn ints(bits: u32) -> BoxedStrategy<SampleValue> {
@@ -140,6 +147,16 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<SampleValue> {
             prop_oneof![special(), any::<f32>().prop_map(f64::from)].prop_map(SampleValue::Float).boxed()
         }
         SqlType::Float64 => prop_oneof![special(), any::<f64>()].prop_map(SampleValue::Float).boxed(),
+        SqlType::Decimal { precision: precision @ 39.., .. } => {
+            let max = i256::from_i128(10).wrapping_pow(u32::from(*precision)).wrapping_sub(i256::ONE);
+            let small = (-2..3_i128).prop_map(i256::from_i128);
+            let others = any::<[u8; 32]>().prop_map(move |bytes| i256::from_be_bytes(bytes).wrapping_rem(max));
+            prop_oneof![Just(max), Just(max.wrapping_neg()), small, others].prop_map(wide).boxed()
+        }
+        SqlType::Numbered(kind) if kind.is_wide() => {
+            let numbers = prop_oneof![Just([0; 32]), Just([u8::MAX; 32]), any::<[u8; 32]>()];
+            numbers.prop_map(|bytes| wide(NumberedType::wide_native(UnsignedNumber::from_be_bytes(bytes)))).boxed()
+        }
         SqlType::Decimal { precision, .. } => {
             let max = 10_i128.pow(u32::from(*precision)) - 1;
             prop_oneof![Just(max), Just(-max), -2..3_i128, -max..=max].prop_map(SampleValue::Decimal).boxed()

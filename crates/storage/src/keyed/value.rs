@@ -25,7 +25,8 @@ pub enum ValueRef<'a> {
     Interval(IntervalMonthDayNano),
     /// `TEXT`
     Text(&'a str),
-    /// `BLOB`, the 16 bytes of a `UUID`, and the stored bytes of a list or struct ([`encode_nested`]).
+    /// `BLOB`, the 16 bytes of a `UUID`, the [ordered bytes](crate::ordered_bytes) of a number of 256 bits, and the
+    /// stored bytes of a list or struct ([`encode_nested`]).
     ///
     /// [`encode_nested`]: super::encode_nested
     Bytes(&'a [u8]),

@@ -11,9 +11,9 @@ pub(super) static IPV4: NumberedType = NumberedType {
     name: "IPV4",
     aliases: &["INET4"],
     bytes: 4,
-    read: |text| text.parse::<Ipv4Addr>().ok().map(|address| u128::from(address.to_bits())),
+    read: |text| text.parse::<Ipv4Addr>().ok().map(|address| u128::from(address.to_bits()).into()),
     write: |number, out| {
-        let bits = u32::try_from(number).expect("a value has at most four bytes");
+        let bits = u32::try_from(number.low).expect("a value has at most four bytes");
         write!(out, "{}", Ipv4Addr::from_bits(bits)).expect("a String takes every text");
     },
     hint: "an IPV4 is written 192.0.2.1",

@@ -11,8 +11,8 @@ pub(super) static IPV6: NumberedType = NumberedType {
     name: "IPV6",
     aliases: &["INET6"],
     bytes: 16,
-    read: |text| text.parse::<Ipv6Addr>().ok().map(Ipv6Addr::to_bits),
-    write: |number, out| write!(out, "{}", Ipv6Addr::from_bits(number)).expect("a String takes every text"),
+    read: |text| text.parse::<Ipv6Addr>().ok().map(|address| address.to_bits().into()),
+    write: |number, out| write!(out, "{}", Ipv6Addr::from_bits(number.low)).expect("a String takes every text"),
     hint: "an IPV6 is written 2001:db8::1 or ::ffff:192.0.2.1",
 };
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Float64Array, Int8Array,
-    Int32Array, Int64Array, ListArray, RecordBatch, StringViewArray,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryBuilder, Float64Array,
+    Int8Array, Int32Array, Int64Array, ListArray, RecordBatch, StringViewArray,
 };
-use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, SchemaRef, i256};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, ErrorKind, Result};
@@ -44,17 +44,19 @@ enum KeyKind {
     Sparse,
     Float,
     Decimal,
+    WideDecimal,
     Text,
     Id,
     List,
 }
 
-const KEY_KINDS: [KeyKind; 8] = [
+const KEY_KINDS: [KeyKind; 9] = [
     KeyKind::Tiny,
     KeyKind::Dense,
     KeyKind::Sparse,
     KeyKind::Float,
     KeyKind::Decimal,
+    KeyKind::WideDecimal,
     KeyKind::Text,
     KeyKind::Id,
     KeyKind::List,
@@ -79,6 +81,10 @@ impl KeyKind {
             KeyKind::Decimal => {
                 let far = |value: i64| i128::from(value) * 10_i128.pow(30);
                 Arc::new(values.map(|value| value.map(far)).collect::<Decimal128Array>())
+            }
+            KeyKind::WideDecimal => {
+                let far = |value: i64| i256::from_i128(value.into()) << 200;
+                Arc::new(values.map(|value| value.map(far)).collect::<Decimal256Array>())
             }
             KeyKind::Text => {
                 let text = |value: i64| format!("{value}{}", " and so on, for long".repeat(value as usize % 3));

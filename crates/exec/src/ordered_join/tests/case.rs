@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
-    RecordBatch, StringViewArray, TimestampMicrosecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, Float32Array, Float64Array, Int32Array,
+    Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray, UInt64Array,
 };
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, i256};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -29,16 +29,18 @@ pub(super) enum PositionKind {
     Float,
     Small,
     Decimal,
+    WideDecimal,
     Text,
 }
 
-pub(super) const POSITION_KINDS: [PositionKind; 7] = [
+pub(super) const POSITION_KINDS: [PositionKind; 8] = [
     PositionKind::Integer,
     PositionKind::Date,
     PositionKind::Timestamp,
     PositionKind::Float,
     PositionKind::Small,
     PositionKind::Decimal,
+    PositionKind::WideDecimal,
     PositionKind::Text,
 ];
 
@@ -48,7 +50,7 @@ const NAN: i64 = 19;
 
 impl PositionKind {
     pub(super) fn has_distances(self) -> bool {
-        self != PositionKind::Text
+        !matches!(self, PositionKind::Text | PositionKind::WideDecimal)
     }
 
     fn is_float(self) -> bool {
@@ -98,6 +100,10 @@ impl PositionKind {
             PositionKind::Decimal => {
                 let far = |number: i64| (i128::from(number) - 4) * 10_i128.pow(30);
                 Arc::new(numbers.map(|number| number.map(far)).collect::<Decimal128Array>())
+            }
+            PositionKind::WideDecimal => {
+                let far = |number: i64| i256::from_i128(i128::from(number) - 4) << 200;
+                Arc::new(numbers.map(|number| number.map(far)).collect::<Decimal256Array>())
             }
             PositionKind::Text => {
                 let text = |number: i64| format!("a text that is longer than a view {number:03}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
     TimestampMicrosecondType, UInt64Type,
 };
 use arrow::row::{RowConverter, Rows, SortField};
@@ -46,6 +46,7 @@ pub(super) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Resu
     }
     // Frequent types are compared directly, because making keys copies all values.
     of_numbers!(Int64Type, Int32Type, Date32Type, TimestampMicrosecondType, Decimal128Type, Int16Type, UInt64Type);
+    of_numbers!(Decimal256Type);
     if let (Some(items), Some(values)) = (items.as_string_view_opt(), values.as_string_view_opt()) {
         return Ok(Box::new(move |item, value| match (items.is_valid(item), values.is_valid(value)) {
             (true, true) => items.value(item) == values.value(value),

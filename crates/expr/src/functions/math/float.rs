@@ -132,6 +132,7 @@ pub(super) fn repeated(values: &ArrayRef, rows: usize) -> ArrayRef {
         DataType::Float32 => of::<Float32Type>(values, rows),
         DataType::Float64 => of::<Float64Type>(values, rows),
         DataType::Decimal128(..) => of::<arrow::datatypes::Decimal128Type>(values, rows),
+        DataType::Decimal256(..) => of::<arrow::datatypes::Decimal256Type>(values, rows),
         kind => super::for_integer!(kind, of(values, rows), new_null_array(kind, rows)),
     }
 }

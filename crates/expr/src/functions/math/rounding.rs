@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Float32Type, Float64Type};
-use rowmill_base::Result;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type, i256};
+use rowmill_base::{Result, decimal_arrow};
 use rowmill_plan::Operand;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 
@@ -17,7 +17,8 @@ use super::float::{apply, canonical, repeated};
 use super::{for_integer, not_a_number};
 use crate::functions::rowwise::{NumberArgument, bigints, numbers};
 use crate::functions::signatures::{BIGINT, number, stands_for};
-use crate::kinds::out_of_range;
+use crate::kinds::{digits_and_scale, digits_max_of, is_decimal, is_wide_decimal, out_of_range};
+use crate::unscaled::Unscaled;
 
 /// The side that a number is rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,22 +31,24 @@ enum Direction {
 
 impl Direction {
     /// Returns `value / 10^digits`, rounded.
-    fn divide(self, value: i128, digits: u32) -> i128 {
-        let Some(divisor) = 10_i128.checked_pow(digits) else {
-            // The divisor is larger than every i128, so the quotient is less than one half.
+    fn divide<N: Unscaled>(self, value: N, digits: u32) -> N {
+        let (zero, one) = (N::of(0), N::of(1));
+        let Some(divisor) = N::checked_power_of_ten(digits) else {
+            // The divisor is larger than every decimal, so the quotient is less than one half.
             return match self {
-                Direction::Up if value > 0 => 1,
-                Direction::Down if value < 0 => -1,
-                _ => 0,
+                Direction::Up if value > zero => one,
+                Direction::Down if value < zero => one.opposite(),
+                _ => zero,
             };
         };
-        let (quotient, rest) = (value / divisor, value % divisor);
+        if self == Direction::HalfAwayFromZero && divisor > one {
+            return value.divide_rounding(divisor);
+        }
+        let quotient = value.quotient(divisor).expect("a power of ten is not zero");
+        let rest = value.remainder(divisor).expect("a power of ten is not zero");
         match self {
-            Direction::HalfAwayFromZero if rest.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2) && divisor > 1 => {
-                quotient + value.signum()
-            }
-            Direction::Up if rest > 0 => quotient + 1,
-            Direction::Down if rest < 0 => quotient - 1,
+            Direction::Up if rest > zero => quotient.sum_in_range(one),
+            Direction::Down if rest < zero => quotient.difference_in_range(one),
             _ => quotient,
         }
     }
@@ -68,14 +71,14 @@ pub(super) fn whole_kind(kind: &DataType) -> DataType {
 /// Returns the type of a number rounded to `places`, with room for `carry` more digits. `places` is `None` if it is not
 /// a literal.
 fn rounded_kind(kind: &DataType, places: Option<i64>, carry: u8) -> DataType {
-    let &DataType::Decimal128(precision, scale) = kind else { return kind.clone() };
+    let Some((precision, scale)) = digits_and_scale(kind).filter(|_| is_decimal(kind)) else { return kind.clone() };
     let kept = places.map_or(scale, |places| places.clamp(0, i64::from(scale.max(0))) as i8);
     // Nothing is cut off, so the type does not change.
     if kept == scale && places.is_some_and(|places| places >= i64::from(scale)) {
         return kind.clone();
     }
     let precision = i16::from(precision) - i16::from(scale) + i16::from(kept) + i16::from(carry);
-    DataType::Decimal128(precision.clamp(1, i16::from(DECIMAL128_MAX_PRECISION)) as u8, kept)
+    decimal_arrow(precision.clamp(1, digits_max_of([kind, kind]).into()) as u8, kept)
 }
 
 pub(super) fn round_kinds(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
@@ -126,11 +129,8 @@ fn to_whole(arguments: &[Operand], kind: &DataType, rows: usize, direction: Dire
         DataType::Float32 | DataType::Float64 => {
             return apply(arguments, kind, rows, |value| direction.float(value));
         }
-        DataType::Decimal128(_, scale) if *scale > 0 => {
-            let digits = scale.unsigned_abs().into();
-            let made: PrimitiveArray<Decimal128Type> =
-                values.as_primitive::<Decimal128Type>().unary(|value| direction.divide(value, digits));
-            Arc::new(made.with_data_type(kind.clone()))
+        DataType::Decimal128(_, 1..) | DataType::Decimal256(_, 1..) => {
+            return decimals(arguments, kind, rows, direction, |_| 0);
         }
         _ => Arc::clone(values),
     };
@@ -140,13 +140,13 @@ fn to_whole(arguments: &[Operand], kind: &DataType, rows: usize, direction: Dire
 fn to_places(arguments: &[Operand], kind: &DataType, rows: usize, direction: Direction) -> Result<ArrayRef> {
     let Some(places) = arguments.get(1) else {
         return match arguments[0].values.data_type() {
-            DataType::Decimal128(..) => decimals(arguments, kind, rows, direction, |_| 0),
+            kind_of_values if is_decimal(kind_of_values) => decimals(arguments, kind, rows, direction, |_| 0),
             _ => to_whole(arguments, kind, rows, direction),
         };
     };
     let places = bigints(places);
     match kind {
-        DataType::Decimal128(..) => decimals(arguments, kind, rows, direction, |row| places.at(row)),
+        kind if is_decimal(kind) => decimals(arguments, kind, rows, direction, |row| places.at(row)),
         DataType::Float64 => {
             let values = NumberArgument::new::<Float64Type>(&arguments[0]);
             numbers::<Float64Type>(arguments, kind, rows, |row| {
@@ -186,7 +186,7 @@ where
             return Ok(value);
         }
         let digits = u32::try_from(places.unsigned_abs()).unwrap_or(u32::MAX);
-        let quotient = direction.divide(value.into(), digits);
+        let quotient: i128 = direction.divide(value.into(), digits);
         let rounded = if quotient == 0 { 0 } else { quotient * 10_i128.pow(digits) };
         T::Native::try_from(rounded).map_err(|_| out_of_range(rounded, kind))
     })
@@ -200,25 +200,45 @@ fn decimals(
     direction: Direction,
     places: impl Fn(usize) -> i64,
 ) -> Result<ArrayRef> {
-    let (&DataType::Decimal128(_, from), &DataType::Decimal128(precision, to)) =
-        (arguments[0].values.data_type(), kind)
-    else {
-        return Err(not_a_number(kind));
-    };
-    let values = NumberArgument::new::<Decimal128Type>(&arguments[0]);
-    let limit = 10_i128.pow(precision.into());
-    numbers::<Decimal128Type>(arguments, kind, rows, |row| {
+    let given = arguments[0].values.data_type();
+    match (is_wide_decimal(given), is_wide_decimal(kind)) {
+        (false, false) => decimals_as::<i128, Decimal128Type>(arguments, kind, rows, direction, places),
+        (true, false) => decimals_as::<i256, Decimal128Type>(arguments, kind, rows, direction, places),
+        (true, true) => decimals_as::<i256, Decimal256Type>(arguments, kind, rows, direction, places),
+        // A rounded decimal has at most one more digit, and 38 of them stay 38.
+        (false, true) => Err(not_a_number(kind)),
+    }
+}
+
+/// Rounds decimals that `N` holds to decimals of the type `T`, which may be narrower.
+fn decimals_as<N: Unscaled, T: DecimalType>(
+    arguments: &[Operand],
+    kind: &DataType,
+    rows: usize,
+    direction: Direction,
+    places: impl Fn(usize) -> i64,
+) -> Result<ArrayRef>
+where
+    T::Native: Unscaled,
+{
+    let ends = digits_and_scale(arguments[0].values.data_type()).zip(digits_and_scale(kind));
+    let Some(((_, from), (precision, to))) = ends else { return Err(not_a_number(kind)) };
+    let values = NumberArgument::new::<N::Decimal>(&arguments[0]);
+    let limit = N::power_of_ten(precision.into());
+    numbers::<T>(arguments, kind, rows, |row| {
         let value = values.at(row);
         // The upper bound keeps no more digits than the result has room for. The lower bound cuts at most all digits of
         // a number and one more.
-        let kept = places(row).clamp(-i64::from(DECIMAL128_MAX_PRECISION) - 1, i64::from(from.min(to))) as i32;
+        let kept = places(row).clamp(-i64::from(N::DIGITS_MAX) - 1, i64::from(from.min(to))) as i32;
         let quotient = direction.divide(value, (i32::from(from) - kept).unsigned_abs());
         let rounded = match (i32::from(to) - kept).unsigned_abs() {
-            _ if quotient == 0 => Some(0),
-            digits => 10_i128.checked_pow(digits).and_then(|factor| quotient.checked_mul(factor)),
+            _ if quotient == N::default() => Some(quotient),
+            digits => N::checked_power_of_ten(digits).and_then(|factor| quotient.multiply(factor)),
         };
-        let rounded = rounded.filter(|rounded| rounded.unsigned_abs() < limit.unsigned_abs());
-        rounded.ok_or_else(|| out_of_range("a rounded decimal", kind))
+        let rounded = rounded.filter(|rounded| rounded.is_within(limit));
+        rounded
+            .and_then(|rounded| T::Native::of_wide(rounded.widen()))
+            .ok_or_else(|| out_of_range("a rounded decimal", kind))
     })
 }
 

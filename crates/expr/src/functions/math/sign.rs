@@ -3,22 +3,27 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, PrimitiveArray};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, i256};
 use rowmill_base::Result;
 use rowmill_plan::Operand;
 
 use super::float::{apply, repeated};
 use super::{for_integer, not_a_number};
 use crate::functions::rowwise::{NumberArgument, booleans};
-use crate::kinds::out_of_range;
+use crate::kinds::{is_decimal, out_of_range};
 
 pub(super) fn abs(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let values = &arguments[0].values;
-    let made = match kind {
+    let made: ArrayRef = match kind {
         DataType::Float32 | DataType::Float64 => return apply(arguments, kind, rows, f64::abs),
         DataType::Decimal128(..) => {
             let made: PrimitiveArray<Decimal128Type> =
                 values.as_primitive::<Decimal128Type>().unary(i128::wrapping_abs);
+            Arc::new(made.with_data_type(kind.clone()))
+        }
+        DataType::Decimal256(..) => {
+            let made: PrimitiveArray<Decimal256Type> =
+                values.as_primitive::<Decimal256Type>().unary(i256::wrapping_abs);
             Arc::new(made.with_data_type(kind.clone()))
         }
         kind if kind.is_unsigned_integer() => Arc::clone(values),
@@ -44,7 +49,7 @@ fn abs_of<T: ArrowPrimitiveType>(values: &ArrayRef, kind: &DataType) -> Result<A
 /// Returns the type of the sign of a number: the number's own type, or a decimal of one digit for a decimal.
 pub(super) fn kind_of_sign(kind: &DataType) -> DataType {
     match kind {
-        DataType::Decimal128(..) => DataType::Decimal128(1, 0),
+        kind if is_decimal(kind) => DataType::Decimal128(1, 0),
         kind => kind.clone(),
     }
 }
@@ -58,7 +63,10 @@ pub(super) fn sign(arguments: &[Operand], kind: &DataType, rows: usize) -> Resul
             return apply(arguments, kind, rows, sign);
         }
         DataType::Decimal128(..) => {
-            let made: PrimitiveArray<Decimal128Type> = values.as_primitive::<Decimal128Type>().unary(i128::signum);
+            let made: PrimitiveArray<Decimal128Type> = match values.as_primitive_opt::<Decimal256Type>() {
+                Some(wide) => wide.unary(|value| value.signum().as_i128()),
+                None => values.as_primitive::<Decimal128Type>().unary(i128::signum),
+            };
             Arc::new(made.with_data_type(kind.clone()))
         }
         kind => for_integer!(kind, sign_of(values), return Err(not_a_number(kind))),
@@ -86,6 +94,7 @@ pub(super) fn iszero(arguments: &[Operand], _kind: &DataType, rows: usize) -> Re
         DataType::Float32 => of::<Float32Type>(arguments, rows),
         DataType::Float64 => of::<Float64Type>(arguments, rows),
         DataType::Decimal128(..) => of::<Decimal128Type>(arguments, rows),
+        DataType::Decimal256(..) => of::<Decimal256Type>(arguments, rows),
         kind => for_integer!(kind, of(arguments, rows), Err(not_a_number(kind))),
     }
 }

@@ -5,26 +5,30 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use rowmill_base::{Error, Result};
 
 use super::{convert_values, shown};
-use crate::kinds::{arrow_failed, is_decimal, is_float, out_of_range, power_of_ten};
-use crate::text::reader::{parse_decimal, parse_f32, parse_f64};
+use crate::kinds::{arrow_failed, is_float, out_of_range};
+use crate::text::reader::{Integer, parse_decimal, parse_f32, parse_f64};
+use crate::text::writer::decimal_text;
+use crate::unscaled::Unscaled;
 
 /// Casts numbers to another type of numbers.
 pub(super) fn cast_number(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
     let from = array.data_type();
     match kind {
         _ if from == kind => Ok(Arc::clone(array)),
-        DataType::Decimal128(digits, scale) => to_decimal(array, *digits, *scale, or_null),
-        _ if is_decimal(from) => decimal_to(array, kind, or_null),
+        DataType::Decimal128(digits, scale) => to_decimal::<i128>(array, kind, *digits, *scale, or_null),
+        DataType::Decimal256(digits, scale) => to_decimal::<i256>(array, kind, *digits, *scale, or_null),
+        _ if let DataType::Decimal128(_, scale) = from => decimal_to::<i128>(array, *scale, kind, or_null),
+        _ if let DataType::Decimal256(_, scale) = from => decimal_to::<i256>(array, *scale, kind, or_null),
         DataType::Float32 if *from == DataType::Float64 => narrow_float(array, or_null),
         _ if is_float(from) && kind.is_integer() => float_to_integer(array, kind, or_null),
         _ => by_arrow(array, array, kind, or_null),
@@ -88,6 +92,7 @@ pub(super) fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
         DataType::Float32 => nonzero!(Float32Type, 0.0),
         DataType::Float64 => nonzero!(Float64Type, 0.0),
         DataType::Decimal128(..) => nonzero!(Decimal128Type, 0),
+        DataType::Decimal256(..) => nonzero!(Decimal256Type, i256::ZERO),
         other => return Err(Error::internal(format!("{other} as BOOLEAN"))),
     };
     Ok(Arc::new(BooleanArray::new(bits, array.nulls().cloned())))
@@ -96,38 +101,33 @@ pub(super) fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
 /// Returns `value * 10^-from` as a multiple of `10^-to`, rounded half away from zero, or `None` if it is not less than
 /// `bound`.
 #[inline]
-pub(crate) fn rescale(value: i128, from: i8, to: i8, bound: i128) -> Option<i128> {
+pub(crate) fn rescale<N: Unscaled>(value: N, from: i8, to: i8, bound: N) -> Option<N> {
     let shift = i32::from(to) - i32::from(from);
     let value = match shift {
         0 => value,
-        1.. => value.checked_mul(power_of_ten(shift.unsigned_abs()))?,
-        _ => divide_rounding(value, power_of_ten(shift.unsigned_abs())),
+        1.. => value.multiply(N::checked_power_of_ten(shift.unsigned_abs())?)?,
+        _ => value.divide_rounding(N::power_of_ten(shift.unsigned_abs())),
     };
-    (value.unsigned_abs() < bound.unsigned_abs()).then_some(value)
+    value.is_within(bound).then_some(value)
 }
 
-/// Divides and rounds half away from zero.
-fn divide_rounding(value: i128, divisor: i128) -> i128 {
-    let (quotient, rest) = match i64::try_from(value).ok().zip(i64::try_from(divisor).ok()) {
-        // A division of 64 bits is many times faster than one of 128 bits.
-        Some((value, divisor)) => (i128::from(value / divisor), i128::from(value % divisor)),
-        None => (value / divisor, value % divisor),
-    };
-    if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() { quotient + value.signum() } else { quotient }
-}
-
-fn to_decimal(array: &ArrayRef, digits: u8, scale: i8, or_null: bool) -> Result<ArrayRef> {
-    let kind = DataType::Decimal128(digits, scale);
-    let bound = power_of_ten(digits.into());
-    let failure = |row| out_of_range(shown(array, row), &kind);
+fn to_decimal<N: Unscaled + Integer>(
+    array: &ArrayRef,
+    kind: &DataType,
+    digits: u8,
+    scale: i8,
+    or_null: bool,
+) -> Result<ArrayRef> {
+    let bound = N::power_of_ten(digits.into());
+    let failure = |row| out_of_range(shown(array, row), kind);
     macro_rules! integers {
         ($kind:ty) => {{
             let values = array.as_primitive::<$kind>();
-            let convert = |value| rescale(i128::from(value), 0, scale, bound);
-            convert_values::<_, Decimal128Type>(values.values(), values.nulls(), or_null, convert, failure)
+            let convert = |value| rescale(N::of(i128::from(value)), 0, scale, bound);
+            convert_values::<_, N::Decimal>(values.values(), values.nulls(), or_null, convert, failure)
         }};
     }
-    let values: Decimal128Array = match array.data_type() {
+    let values: PrimitiveArray<N::Decimal> = match array.data_type() {
         DataType::Int8 => integers!(Int8Type),
         DataType::Int16 => integers!(Int16Type),
         DataType::Int32 => integers!(Int32Type),
@@ -138,7 +138,13 @@ fn to_decimal(array: &ArrayRef, digits: u8, scale: i8, or_null: bool) -> Result<
         DataType::UInt64 => integers!(UInt64Type),
         DataType::Decimal128(_, from) => {
             let values = array.as_primitive::<Decimal128Type>();
-            let convert = |value| rescale(value, *from, scale, bound);
+            let convert = |value| rescale(N::of(value), *from, scale, bound);
+            convert_values(values.values(), values.nulls(), or_null, convert, failure)
+        }
+        DataType::Decimal256(_, from) => {
+            let values = array.as_primitive::<Decimal256Type>();
+            // The value is rounded in 256 bits, because the rounded one may fit where the value itself does not.
+            let convert = |value: i256| N::of_wide(rescale(value, *from, scale, bound.widen())?);
             convert_values(values.values(), values.nulls(), or_null, convert, failure)
         }
         DataType::Float32 => {
@@ -162,14 +168,11 @@ fn to_decimal(array: &ArrayRef, digits: u8, scale: i8, or_null: bool) -> Result<
     Ok(Arc::new(values.with_precision_and_scale(digits, scale).map_err(arrow_failed)?))
 }
 
-fn decimal_to(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
-    let DataType::Decimal128(_, scale) = *array.data_type() else {
-        return Err(Error::internal(format!("{} is not a DECIMAL", array.data_type())));
-    };
-    let values = array.as_primitive::<Decimal128Type>();
+fn decimal_to<N: Unscaled>(array: &ArrayRef, scale: i8, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let values = array.as_primitive::<N::Decimal>();
     let failure = |row| out_of_range(shown(array, row), kind);
-    fn integers<T: ArrowPrimitiveType>(
-        values: &Decimal128Array,
+    fn integers<N: Unscaled, T: ArrowPrimitiveType>(
+        values: &PrimitiveArray<N::Decimal>,
         scale: i8,
         or_null: bool,
         failure: impl Fn(usize) -> Error,
@@ -177,19 +180,21 @@ fn decimal_to(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayR
     where
         T::Native: TryFrom<i128>,
     {
-        let whole = |value| T::Native::try_from(rescale(value, scale, 0, i128::MAX)?).ok();
+        // A value with all digits that the integer can have is less than the bound.
+        let bound = N::power_of_ten(N::DIGITS_MAX.into());
+        let whole = |value: N| T::Native::try_from(rescale(value, scale, 0, bound)?.narrow()?).ok();
         let array: PrimitiveArray<T> = convert_values(values.values(), values.nulls(), or_null, whole, failure)?;
         Ok(Arc::new(array))
     }
     match kind {
-        DataType::Int8 => integers::<Int8Type>(values, scale, or_null, failure),
-        DataType::Int16 => integers::<Int16Type>(values, scale, or_null, failure),
-        DataType::Int32 => integers::<Int32Type>(values, scale, or_null, failure),
-        DataType::Int64 => integers::<Int64Type>(values, scale, or_null, failure),
-        DataType::UInt8 => integers::<UInt8Type>(values, scale, or_null, failure),
-        DataType::UInt16 => integers::<UInt16Type>(values, scale, or_null, failure),
-        DataType::UInt32 => integers::<UInt32Type>(values, scale, or_null, failure),
-        DataType::UInt64 => integers::<UInt64Type>(values, scale, or_null, failure),
+        DataType::Int8 => integers::<N, Int8Type>(values, scale, or_null, failure),
+        DataType::Int16 => integers::<N, Int16Type>(values, scale, or_null, failure),
+        DataType::Int32 => integers::<N, Int32Type>(values, scale, or_null, failure),
+        DataType::Int64 => integers::<N, Int64Type>(values, scale, or_null, failure),
+        DataType::UInt8 => integers::<N, UInt8Type>(values, scale, or_null, failure),
+        DataType::UInt16 => integers::<N, UInt16Type>(values, scale, or_null, failure),
+        DataType::UInt32 => integers::<N, UInt32Type>(values, scale, or_null, failure),
+        DataType::UInt64 => integers::<N, UInt64Type>(values, scale, or_null, failure),
         DataType::Float64 => {
             let values: PrimitiveArray<Float64Type> = values.unary(|value| decimal_to_f64(value, scale));
             Ok(Arc::new(values))
@@ -203,20 +208,24 @@ fn decimal_to(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayR
 }
 
 /// Returns the double nearest to `value * 10^-scale`.
-fn decimal_to_f64(value: i128, scale: i8) -> f64 {
+fn decimal_to_f64<N: Unscaled>(value: N, scale: i8) -> f64 {
     // Both operands are exact doubles, so the division rounds only once. Powers of ten are exact up to 10^22.
-    if value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS && (0..=22).contains(&scale) {
+    if let Some(value) = value.narrow()
+        && value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS
+        && (0..=22).contains(&scale)
+    {
         return value as f64 / 10_f64.powi(scale.into());
     }
-    let text = <Decimal128Type as arrow::datatypes::DecimalType>::format_decimal(value, 38, scale);
-    parse_f64(&text).unwrap_or(value as f64 / 10_f64.powi(scale.into()))
+    parse_f64(&decimal_text(value.widen(), scale)).unwrap_or(value.to_double() / 10_f64.powi(scale.into()))
 }
 
 /// Returns the REAL nearest to `value * 10^-scale`.
-fn decimal_to_f32(value: i128, scale: i8) -> f32 {
-    if value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS && (0..=10).contains(&scale) {
+fn decimal_to_f32<N: Unscaled>(value: N, scale: i8) -> f32 {
+    if let Some(value) = value.narrow()
+        && value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS
+        && (0..=10).contains(&scale)
+    {
         return value as f32 / 10_f32.powi(scale.into());
     }
-    let text = <Decimal128Type as arrow::datatypes::DecimalType>::format_decimal(value, 38, scale);
-    parse_f32(&text).unwrap_or(value as f32 / 10_f32.powi(scale.into()))
+    parse_f32(&decimal_text(value.widen(), scale)).unwrap_or((value.to_double() / 10_f64.powi(scale.into())) as f32)
 }

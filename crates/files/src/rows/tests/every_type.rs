@@ -39,6 +39,8 @@ fn file_types() -> Vec<DataType> {
         DataType::Decimal128(7, 2),
         DataType::Decimal128(18, 0),
         DataType::Decimal128(38, 4),
+        DataType::Decimal256(39, 0),
+        DataType::Decimal256(76, 30),
         DataType::Date32,
         DataType::Date64,
         DataType::Time32(TimeUnit::Second),

@@ -88,7 +88,7 @@ fn read<K: FloatKind>(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> 
     let power = power_of(chunk)?;
     let mut natives = read_stored::<Integers<K>, _>(chunk, rows, |key| integers::value::<K>(key, power))?;
     Exceptions::open(chunk)?.for_each_of(rows, |place, key| natives[place] = K::native(key))?;
-    K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.kind().arrow())
+    K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.stored_kind().arrow())
 }
 
 fn retain<K: FloatKind>(chunk: &Chunk, keys: &Borders<u128>, mask: &mut RowMask) -> Result<()> {

@@ -43,7 +43,7 @@ const PIECE_ROWS: usize = 16 << 10;
 pub(super) fn read(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     chunk.verify()?;
     match chunk.physical() {
-        Physical::Text | Physical::Blob => read_strings(chunk, rows),
+        Physical::Text | Physical::Blob | Physical::Wide => read_strings(chunk, rows),
         physical => with_kind!(physical, K => read_fixed::<K>(chunk, rows), else Err(chunk.unsuited())),
     }
 }
@@ -70,7 +70,7 @@ fn read_fixed<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef>
         append_values(values, &codes, &mut natives);
         nulls = nulls_of_codes(&codes, values.len() - 1);
     }
-    K::array(Buffer::from_vec(natives), nulls, &chunk.kind().arrow())
+    K::array(Buffer::from_vec(natives), nulls, &chunk.stored_kind().arrow())
 }
 
 /// Appends the value of each code. Damaged codes may be above the list. They get a default value.

@@ -204,6 +204,9 @@ pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
             to_decimal(array, *precision, *scale)
         }
         (Class::Integer | Class::Boolean, to) if is_number(to) => checked_cast(array, from, &to.arrow()),
+        (Class::Decimal, SqlType::Float32 | SqlType::Float64) if matches!(from, DataType::Decimal256(_, 0..)) => {
+            by_wide_decimal(array, &to.arrow())
+        }
         (Class::Float | Class::Decimal, SqlType::Float32 | SqlType::Float64) => plain_cast(array, &to.arrow()),
         (Class::Date | Class::Timestamp, SqlType::Date) => to_date(array),
         (Class::Date | Class::Timestamp, SqlType::Timestamp { .. }) => to_timestamp(array, to),
@@ -442,7 +445,7 @@ fn decimal_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
     narrow(&wide, &wide_whole, to)
 }
 
-/// Converts integers and decimals to decimals of which one type has 256 bits. Digits after the scale are rounded half
+/// Converts integers and decimals to decimals of which one type has 256 bits, or such decimals to floats. Digits after the scale are rounded half
 /// away from zero.
 fn by_wide_decimal(array: &ArrayRef, to: &DataType) -> Converted {
     let exact = match array.data_type() {

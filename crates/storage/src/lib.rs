@@ -10,7 +10,7 @@
 //!   through which the engine scans them.
 //! - `block`, `block_owner`, `row_mask`: sealed rows, the owner that their chunks name, and masks of rows.
 //! - `chunk`: one column of one block. `encoding`: the ways in which chunks store their rows, a file or folder each.
-//! - `sequence`, `strings`, `floats`: the bytes of integers, strings and floats.
+//! - `sequence`, `strings`, `floats`, `wide`: the bytes of integers, strings, floats, and numbers of 256 bits.
 //! - `column_file`, `extent`: the file of a column, and the allocator of its space.
 //! - `open_run`, `run_codec`: recent rows, in memory and as bytes.
 //! - `block_writer`, `time_order`: makes a block of rows, those of a time table in the order of time.

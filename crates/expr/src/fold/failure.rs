@@ -86,7 +86,7 @@ fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
 
 /// Whether some value of type `from` cannot be cast to `to`.
 pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Decimal128, Decimal256, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
+    use DataType::{Boolean, Date32, Decimal128, Decimal256, Float32, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
     match (from, to) {
         (from, to) if from == to => false,
         (Null, _) | (_, Utf8View) => false,
@@ -95,7 +95,9 @@ pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
             i16::from(*digits) <= i16::from(*scale)
         }
         (Boolean, to) if is_number(to) => false,
-        (Float64, DataType::Float32) => true,
+        (Float64, Float32) => true,
+        // The greatest REAL has 39 digits.
+        (Decimal256(digits, scale @ 0..), Float32) => i16::from(*digits) - i16::from(*scale) > i16::from(DIGITS_MAX),
         (from, to) if is_number(from) && is_float(to) => false,
         (from, to) if from.is_integer() && to.is_integer() => {
             integer_bounds(from).zip(integer_bounds(to)).is_none_or(|(from, to)| from.0 < to.0 || to.1 < from.1)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Physical, Result, SqlType};
 use rowmill_expr::typing;
 use rowmill_plan::ScalarExpr;
 use rowmill_plan::program::{RowColumn, Scalar, ScalarOp};
@@ -314,8 +314,12 @@ fn next(count: &mut usize) -> usize {
     *count - 1
 }
 
-/// Whether an assignment between the types parses or shows a text as a cast does.
+/// Whether an assignment between the types parses or shows a text as a cast does, or converts a number of 256 bits,
+/// which only the evaluator does.
 fn is_read_or_shown(from: &SqlType, to: &SqlType) -> bool {
+    if Physical::of(from) == Physical::Wide || Physical::of(to) == Physical::Wide {
+        return true;
+    }
     let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
     let is_flat = |kind: &SqlType| !matches!(kind, SqlType::List(_) | SqlType::Struct(_));
     is_text(from) && is_flat(to) || is_text(to) && is_flat(from)

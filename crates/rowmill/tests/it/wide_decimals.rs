@@ -25,7 +25,7 @@ fn values_of_76_digits_come_back_by_every_way() {
     }
     appender.finish().expect("committed");
     let find = connection.prepare("SELECT v, n FROM keyed WHERE v = $1").expect("prepared");
-    let answer = find.ask(&mut connection, &[Param::Decimal(250, 2)]).expect("an answer");
+    let answer = find.ask(&mut connection, &[Param::Decimal(25, 1)]).expect("an answer");
     assert_eq!((answer.len(), answer.integer(0, 1).expect("a number")), (1, 3));
     for (n, text) in texts.iter().enumerate() {
         let answer = find.ask(&mut connection, &[Param::Text(text)]).expect("an answer");

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, WIDE_DIGITS_MAX};
 use sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName, OrderBy, Query, Select, TableFactor, Value,
@@ -81,7 +81,7 @@ fn call(name: &str, arguments: [Expr; 2]) -> Expr {
     })
 }
 
-/// Reads a number. With an exponent it is a DOUBLE; any other is an integer or a decimal of at most 38 digits.
+/// Reads a number. With an exponent it is a DOUBLE; any other is an integer or a decimal of at most 76 digits.
 fn number(digits: &str) -> Result<Option<Expr>> {
     if digits.contains(['e', 'E']) {
         let text = digits.replace('_', "");
@@ -102,12 +102,12 @@ fn number(digits: &str) -> Result<Option<Expr>> {
     }
     let significant = digits.trim_start_matches('0').bytes().filter(u8::is_ascii_digit).count();
     let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    if significant.max(fraction) > 38 {
+    if significant.max(fraction) > usize::from(WIDE_DIGITS_MAX) {
         return Err(Error::new(
             ErrorKind::NumericOutOfRange,
-            format!("number out of range: {digits} has more than 38 digits"),
+            format!("number out of range: {digits} has more than {WIDE_DIGITS_MAX} digits"),
         )
-        .hint("with an exponent (1.5e40) it is a DOUBLE"));
+        .hint("with an exponent (1.5e80) it is a DOUBLE"));
     }
     Ok(None)
 }

@@ -200,7 +200,9 @@ fn decimal_to<N: Unscaled>(array: &ArrayRef, scale: i8, kind: &DataType, or_null
             Ok(Arc::new(values))
         }
         DataType::Float32 => {
-            let values: PrimitiveArray<Float32Type> = values.unary(|value| decimal_to_f32(value, scale));
+            let convert = |value| decimal_to_f32(value, scale);
+            let values: PrimitiveArray<Float32Type> =
+                convert_values(values.values(), values.nulls(), or_null, convert, failure)?;
             Ok(Arc::new(values))
         }
         other => Err(Error::internal(format!("DECIMAL as {other}"))),
@@ -219,13 +221,13 @@ fn decimal_to_f64<N: Unscaled>(value: N, scale: i8) -> f64 {
     parse_f64(&decimal_text(value.widen(), scale)).unwrap_or(value.to_double() / 10_f64.powi(scale.into()))
 }
 
-/// Returns the REAL nearest to `value * 10^-scale`.
-fn decimal_to_f32<N: Unscaled>(value: N, scale: i8) -> f32 {
+/// Returns the REAL nearest to `value * 10^-scale`, or `None` if that is infinite.
+fn decimal_to_f32<N: Unscaled>(value: N, scale: i8) -> Option<f32> {
     if let Some(value) = value.narrow()
         && value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS
         && (0..=10).contains(&scale)
     {
-        return value as f32 / 10_f32.powi(scale.into());
+        return Some(value as f32 / 10_f32.powi(scale.into()));
     }
-    parse_f32(&decimal_text(value.widen(), scale)).unwrap_or((value.to_double() / 10_f64.powi(scale.into())) as f32)
+    parse_f32(&decimal_text(value.widen(), scale)).ok()
 }

@@ -93,6 +93,11 @@ impl Report<'_> {
         allocations::of_thread().map(|_| new_order.allocations as f64 / new_order.ended().max(1) as f64)
     }
 
+    /// The instructions of a transaction of the mix, outside of the kernel, if the system lets us count them.
+    fn instructions(&self) -> Option<f64> {
+        self.measured.instructions.as_ref().ok().map(|count| *count as f64 / self.ended().max(1) as f64)
+    }
+
     /// The report as JSON.
     pub fn json(&self) -> Value {
         let kinds: Map<String, Value> =
@@ -114,6 +119,7 @@ impl Report<'_> {
             "transactions_per_second": rounded(self.ended() as f64 / self.measured.seconds, 10.0),
             "cpu_us_per_transaction": self.cpu_per_transaction().map(|cpu| rounded(cpu * 1e6, 10.0)),
             "syncs_per_second": self.syncs.map(|sync| sync.per_second().round()),
+            "instructions_per_transaction": self.instructions().map(f64::round),
             "allocations_per_new_order": self.allocations().map(|count| rounded(count, 10.0)),
             "transactions": kinds,
             "analysis": (self.options.analysts > 0).then(|| analysis_json(&self.measured.findings)),
@@ -156,6 +162,10 @@ impl Report<'_> {
         writeln!(out, "  CPU time per transaction: {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
         let [before, after] = self.syncs.map(|sync| sync.per_second());
         writeln!(out, "  syncs of a bare log per second: {before:.0} before, {after:.0} after")?;
+        match &self.measured.instructions {
+            Ok(_) => writeln!(out, "  instructions per transaction: {}", known(self.instructions().map(f64::round)))?,
+            Err(reason) => writeln!(out, "  instructions per transaction: not counted ({reason})")?,
+        }
         writeln!(out, "  allocations per new order: {}", known(self.allocations()))?;
         writeln!(
             out,

@@ -28,10 +28,11 @@
 //! - `checkpoint`, `difference`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for
 //!   checkpoints.
 //! - `recovery`, `replay`: from base and log to a state.
-//! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`, `table_order`: copies
+//! - `analyze`, `auto_analyze`: statistics of keyed tables, on request and by themselves. `backup`, `vacuum`, `check`, `held_back`, `status`, `table_order`: copies
 //!   of a database, its free space, its consistency, its readers, its log, and the order of its time tables.
 
 mod analyze;
+mod auto_analyze;
 mod back_pressure;
 mod backup;
 pub mod base;
@@ -86,6 +87,7 @@ mod transaction;
 mod upsert_keys;
 mod vacuum;
 
+pub use auto_analyze::AnalyzeJob;
 pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use changed_rows::ChangedRows;

@@ -319,6 +319,10 @@ impl Drop for Engine {
         core.checkpointer.stop();
         // If this checkpoint fails, nothing is lost: the next opening replays the log.
         let _ = checkpoint::checkpoint(core);
+        if core.stored.times().count > 0 {
+            // The next opening takes the space again where it writes.
+            let _ = core.base.release_free();
+        }
         core.journal.stop();
         if !core.read_only {
             core.latest().keyed.store().close();
@@ -514,7 +518,7 @@ impl Core {
         if catalog.materialized_views().next().is_some() {
             self.refresher.ring();
         }
-        if self.is_checkpoint_due(end) {
+        if self.is_checkpoint_due(end) || !self.stored.is_watched() {
             self.checkpointer.ring();
         }
     }

@@ -150,7 +150,8 @@ pub const SETTINGS: &[Setting] = &[
         kind: SettingKind::Bytes { min: 1 << 20 },
         scope: SettingScope::Database,
         default: SettingValue::Number(64 << 20),
-        doc: "Bytes of log after which a checkpoint starts, at the latest. Opening after a crash reads up to twice this much log.",
+        doc: "Bytes of log after which a checkpoint starts, at the latest. Opening after a crash reads up to twice \
+              this much log.",
     },
     Setting {
         name: "auto_analyze",

@@ -20,7 +20,7 @@ use super::page::{
 const STEP_BYTES: usize = 256 << 10;
 
 /// The range of a step in which nothing was written yet.
-const NOTHING: Range<u64> = u64::MAX..0;
+const NOTHING: Range<u64> = Range { start: u64::MAX, end: 0 };
 
 /// The bytes of a page that nodes and slots can take.
 pub(super) const ROOM: usize = PAGE_BYTES - HEADER_LEN;

@@ -11,6 +11,7 @@ pub mod commits;
 pub mod estimates;
 pub mod hits;
 pub mod inserts;
+pub mod instructions;
 pub mod load;
 pub mod parquet_file;
 pub mod planning;

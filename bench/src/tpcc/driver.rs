@@ -11,6 +11,7 @@ use super::analyst::{Analyst, Findings};
 use super::client::Engine;
 use super::terminal::{Tallies, Terminal};
 use super::world::World;
+use crate::instructions::InstructionCounter;
 use crate::process::{ThreadTimes, cpu_s};
 
 /// The interval at which we check whether a client has failed.
@@ -46,6 +47,8 @@ pub struct Measured {
     pub cpu_s: Option<f64>,
     /// How all clients together spent their time, if known.
     pub clients: Option<ThreadTimes>,
+    /// The instructions of all clients outside of the kernel, or why they are unknown.
+    pub instructions: std::result::Result<u64, String>,
     /// The findings of the analysts.
     pub findings: Findings,
 }
@@ -106,18 +109,19 @@ pub fn run<E: Engine>(engine: &E, run: &Run) -> Result<Measured> {
         let after = wait(phase.until, &stop).and_then(|()| cpu_s());
 
         // Clients that are in a transaction at the end finish it, so joining waits for the slowest.
-        let (mut tallies, mut times) = (Tallies::default(), Some(ThreadTimes::default()));
+        let (mut tallies, mut times, mut instructions) = (Tallies::default(), Some(ThreadTimes::default()), Ok(0));
         for client in clients {
-            let (of_client, taken) = client.join().expect("a client panicked")?;
-            tallies.iter_mut().zip(&of_client).for_each(|(tally, more)| tally.add(more));
-            times = times.zip(taken).map(|(times, taken)| times + taken);
+            let work = client.join().expect("a client panicked")?;
+            tallies.iter_mut().zip(&work.tallies).for_each(|(tally, more)| tally.add(more));
+            times = times.zip(work.times).map(|(times, taken)| times + taken);
+            instructions = instructions.and_then(|count: u64| work.instructions.map(|more| count + more));
         }
         let mut findings = Findings::default();
         for analyst in analysts {
             findings.add(&analyst.join().expect("an analyst panicked")?);
         }
         let cpu_s = after.zip(before).map(|(after, before)| after - before);
-        Ok(Measured { tallies, seconds: run.time.as_secs_f64(), cpu_s, clients: times, findings })
+        Ok(Measured { tallies, seconds: run.time.as_secs_f64(), cpu_s, clients: times, instructions, findings })
     })
 }
 
@@ -134,27 +138,29 @@ fn wait(until: Instant, stop: &AtomicBool) -> Option<()> {
     }
 }
 
-fn work<E: Engine>(
-    engine: &E,
-    run: &Run,
-    number: usize,
-    phase: Phase,
-    stop: &AtomicBool,
-) -> Result<(Tallies, Option<ThreadTimes>)> {
+/// The work of one client.
+struct ClientWork {
+    tallies: Tallies,
+    times: Option<ThreadTimes>,
+    instructions: std::result::Result<u64, String>,
+}
+
+fn work<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &AtomicBool) -> Result<ClientWork> {
     let mut terminal = Terminal::new(run.world, number, run.clients, run.max_retry, run.seed);
-    let mut from = ThreadTimes::of_this();
+    let (mut from, mut counter) = (ThreadTimes::of_this(), InstructionCounter::start());
     engine.with_client(|client| {
         phase.repeat(stop, |begins| {
             if begins {
                 // The warm-up fills caches and must not count.
                 terminal.restart();
-                from = ThreadTimes::of_this();
+                (from, counter) = (ThreadTimes::of_this(), InstructionCounter::start());
             }
             terminal.step(client)
         })
     })?;
-    let taken = ThreadTimes::of_this().zip(from).map(|(until, from)| until - from);
-    Ok((terminal.into_tallies(), taken))
+    let instructions = counter.count();
+    let times = ThreadTimes::of_this().zip(from).map(|(until, from)| until - from);
+    Ok(ClientWork { tallies: terminal.into_tallies(), times, instructions })
 }
 
 fn analyse<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &AtomicBool) -> Result<Findings> {

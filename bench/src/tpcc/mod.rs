@@ -139,9 +139,12 @@ fn measure<'a, E: Engine>(
     )?;
     let after = database_bytes(path)?;
     let syncs = [first_sync, log.sync_time(BARE_RECORD, BARE_TIME)?];
+    std::thread::sleep(Duration::from_secs_f64(options.rest));
+    let rested = database_bytes(path)?;
     // Only now may a checkpoint move everything to its place: before it we measured the size at the end of the run.
     engine.settle()?;
-    let sizes = Sizes { before, after, settled: database_bytes(path)?, rows_before, rows_after: row_bytes(engine)? };
+    let settled = database_bytes(path)?;
+    let sizes = Sizes { before, after, rested, settled, rows_before, rows_after: row_bytes(engine)? };
     let broken = consistency::check(engine, &Scale::FULL)?;
     Ok(Report { options, engine: engine.name(), load_s, syncs, sizes, measured, broken })
 }

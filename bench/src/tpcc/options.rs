@@ -26,6 +26,9 @@ pub struct Options {
     /// Seconds of warm-up before that.
     #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     pub warmup: f64,
+    /// Seconds without clients after the run, before the size of the directory is measured once more.
+    #[arg(long, default_value_t = 0.0, value_parser = seconds)]
+    pub rest: f64,
     /// The moment at which a commit is answered.
     #[arg(long, value_enum, default_value_t = Durability::Full)]
     pub durability: Durability,

@@ -93,6 +93,11 @@ impl Report<'_> {
         allocations::of_thread().map(|_| new_order.allocations as f64 / new_order.ended().max(1) as f64)
     }
 
+    /// The instructions of a transaction of the mix, outside of the kernel, if the system lets us count them.
+    fn instructions(&self) -> Option<f64> {
+        self.measured.instructions.as_ref().ok().map(|count| *count as f64 / self.ended().max(1) as f64)
+    }
+
     /// The report as JSON.
     pub fn json(&self) -> Value {
         let kinds: Map<String, Value> =
@@ -114,10 +119,12 @@ impl Report<'_> {
             "transactions_per_second": rounded(self.ended() as f64 / self.measured.seconds, 10.0),
             "cpu_us_per_transaction": self.cpu_per_transaction().map(|cpu| rounded(cpu * 1e6, 10.0)),
             "syncs_per_second": self.syncs.map(|sync| sync.per_second().round()),
+            "instructions_per_transaction": self.instructions().map(f64::round),
             "allocations_per_new_order": self.allocations().map(|count| rounded(count, 10.0)),
             "transactions": kinds,
             "analysis": (self.options.analysts > 0).then(|| analysis_json(&self.measured.findings)),
             "directory_bytes": [self.sizes.before, self.sizes.after, self.sizes.settled],
+            "directory_bytes_rested": self.sizes.rested,
             "row_bytes": [self.sizes.rows_before, self.sizes.rows_after],
             "consistency": self.broken,
         })
@@ -156,33 +163,38 @@ impl Report<'_> {
         writeln!(out, "  CPU time per transaction: {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
         let [before, after] = self.syncs.map(|sync| sync.per_second());
         writeln!(out, "  syncs of a bare log per second: {before:.0} before, {after:.0} after")?;
+        match &self.measured.instructions {
+            Ok(_) => writeln!(out, "  instructions per transaction: {}", known(self.instructions().map(f64::round)))?,
+            Err(reason) => writeln!(out, "  instructions per transaction: not counted ({reason})")?,
+        }
         writeln!(out, "  allocations per new order: {}", known(self.allocations()))?;
         writeln!(
             out,
-            "{:<13}{:>10}{:>12}{:>8}{:>9}{:>10}{:>10}{:>10}{:>10}",
-            "", "committed", "rolled back", "failed", "retries", "p50 ms", "p90 ms", "p99 ms", "max ms"
+            "{:<13}{:>10}{:>12}{:>8}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}",
+            "", "committed", "rolled back", "failed", "retries", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms"
         )?;
         for (kind, tally) in self.kinds() {
             let Tally { committed, rolled_back, failed, retries, .. } = tally;
-            let [p50, p90, p99, max] = micros(tally).map(|micros| micros / 1e3);
+            let [p50, p90, p99, p999, max] = micros(tally).map(|micros| micros / 1e3);
             writeln!(
                 out,
                 "{:<13}{committed:>10}{rolled_back:>12}{failed:>8}{retries:>9}\
-                 {p50:>10.3}{p90:>10.3}{p99:>10.3}{max:>10.3}",
+                 {p50:>10.3}{p90:>10.3}{p99:>10.3}{p999:>10.3}{max:>10.3}",
                 kind.name()
             )?;
         }
         if *analysts > 0 {
             write_analysis(out, &self.measured.findings)?;
         }
-        let Sizes { before, after, settled, rows_before, rows_after } = self.sizes;
+        let Sizes { before, after, rested, settled, rows_before, rows_after } = self.sizes;
         let mb = |bytes: u64| bytes as f64 / 1e6;
         writeln!(
             out,
-            "on disk {:.1} MB before, {:.1} MB after, {:.1} MB after a checkpoint; \
+            "on disk {:.1} MB before, {:.1} MB after, {:.1} MB after a rest, {:.1} MB after a checkpoint; \
              rows by their types {:.1} MB before, {:.1} MB after",
             mb(before),
             mb(after),
+            mb(rested),
             mb(settled),
             mb(rows_before),
             mb(rows_after)
@@ -225,7 +237,7 @@ impl Report<'_> {
 }
 
 fn tally_json(tally: &Tally) -> Value {
-    let [p50, p90, p99, max] = micros(tally).map(|micros| rounded(micros, 10.0));
+    let [p50, p90, p99, p999, max] = micros(tally).map(|micros| rounded(micros, 10.0));
     json!({
         "committed": tally.committed,
         "rolled_back": tally.rolled_back,
@@ -234,6 +246,7 @@ fn tally_json(tally: &Tally) -> Value {
         "p50_us": p50,
         "p90_us": p90,
         "p99_us": p99,
+        "p999_us": p999,
         "max_us": max,
     })
 }
@@ -295,11 +308,11 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns p50, p90, p99 and the maximum, in microseconds.
-fn micros(tally: &Tally) -> [f64; 4] {
+/// Returns p50, p90, p99, p99.9 and the maximum, in microseconds.
+fn micros(tally: &Tally) -> [f64; 5] {
     let latencies = &tally.latencies;
-    [latencies.percentile(0.5), latencies.percentile(0.9), latencies.percentile(0.99), latencies.longest()]
-        .map(|duration| duration.as_secs_f64() * 1e6)
+    let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|share| latencies.percentile(share));
+    [p50, p90, p99, p999, latencies.longest()].map(|duration| duration.as_secs_f64() * 1e6)
 }
 
 fn rounded(number: f64, steps: f64) -> f64 {

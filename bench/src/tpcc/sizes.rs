@@ -46,7 +46,9 @@ pub struct Sizes {
     pub before: u64,
     /// Bytes on disk after the last client has ended.
     pub after: u64,
-    /// Bytes on disk after a checkpoint that follows the run.
+    /// Bytes on disk after the rest that follows the run.
+    pub rested: u64,
+    /// Bytes on disk after a checkpoint that follows the rest.
     pub settled: u64,
     /// Bytes of the rows before the run.
     pub rows_before: u64,

@@ -150,7 +150,15 @@ pub const SETTINGS: &[Setting] = &[
         kind: SettingKind::Bytes { min: 1 << 20 },
         scope: SettingScope::Database,
         default: SettingValue::Number(64 << 20),
-        doc: "Bytes of log after which a checkpoint starts. Opening after a crash reads up to twice this much log.",
+        doc: "Bytes of log after which a checkpoint starts, at the latest. Opening after a crash reads up to twice \
+              this much log.",
+    },
+    Setting {
+        name: "auto_analyze",
+        kind: SettingKind::Flag,
+        scope: SettingScope::Database,
+        default: SettingValue::Flag(true),
+        doc: "Whether a keyed table is analyzed by itself after a tenth of its rows were written.",
     },
     number("threads", 1, 1024, 0, "Threads that one statement may use; by default one per core."),
     number("statement_timeout_ms", 0, u64::MAX >> 1, 0, "Milliseconds a statement may run; 0 is no limit."),

@@ -86,8 +86,17 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Makes the bytes and the length of the file durable (fdatasync).
     fn sync(&self) -> Result<()>;
 
-    /// Has the system begin to store what was written, so that a later `sync` has less to wait for. Promises nothing.
-    fn begin_store(&self) {}
+    /// Has the system begin to store what was written to a range, so that a later `sync` has less to wait for. Only
+    /// `sync` makes bytes durable. After an error, as after a failed sync, nothing is known about the writes before it.
+    fn begin_store(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Has the system store what was written to a range, and waits until the device has taken it. It promises no more
+    /// than [`DiskFile::begin_store`], and its errors mean the same.
+    fn wait_stored(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// The length of the file in bytes.
     fn len(&self) -> Result<u64>;

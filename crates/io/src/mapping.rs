@@ -459,12 +459,21 @@ fn write_zeros_to(mut file: &File, len: u64) -> io::Result<()> {
     io::copy(&mut io::repeat(0).take(len.saturating_sub(end)), &mut file).map(drop)
 }
 
-/// Has the system begin to store the changed pages of a file, without waiting for them.
+/// Has the system store the changed pages of a range of a file. With `waits`, returns when the device has them, else when
+/// the system has begun. The system tells of a failed write only once, so the caller must not drop the error.
 #[cfg(target_os = "linux")]
-pub(crate) fn begin_store(file: &File) {
-    // The call is only a hint, so its outcome is of no interest: a sync follows, and reports errors.
-    // SAFETY: a call on an open descriptor that touches no memory of ours. A length of 0 means up to the end.
-    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+pub(crate) fn store(file: &File, offset: u64, len: u64, waits: bool) -> io::Result<()> {
+    let waited = if waits { libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER } else { 0 };
+    let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
+    // SAFETY: a call on an open descriptor that touches no memory of ours.
+    let stored = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, waited | libc::SYNC_FILE_RANGE_WRITE) };
+    let cause = io::Error::last_os_error();
+    match cause.raw_os_error() {
+        _ if stored == 0 => Ok(()),
+        // A system without the call, or an interrupted one. A sync follows and does the same work.
+        Some(libc::ENOSYS | libc::EINVAL | libc::EINTR) => Ok(()),
+        _ => Err(cause),
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -491,7 +500,9 @@ pub(crate) fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<bo
 
 /// Does nothing: the system has no such call.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn begin_store(_file: &File) {}
+pub(crate) fn store(_file: &File, _offset: u64, _len: u64, _waits: bool) -> io::Result<()> {
+    Ok(())
+}
 
 /// Reads a range of a file by calls, to find the error that touching its mapping would have raised. A file that has
 /// lost its name can be read only through its mapping, and no process can cut it by name, so it passes.

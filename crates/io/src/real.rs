@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
 use crate::disk::assert_inside;
-use crate::mapping::{FileLength, begin_store, punch_hole};
+use crate::mapping::{FileLength, punch_hole, store};
 use crate::{Disk, DiskFile, FileMemory, Mapping, OpenMode};
 
 /// Zeros to write where the file system cannot punch holes.
@@ -217,8 +217,12 @@ impl DiskFile for RealFile {
         self.file.sync_data().map_err(|e| self.error("sync", &e))
     }
 
-    fn begin_store(&self) {
-        begin_store(&self.file);
+    fn begin_store(&self, offset: u64, len: u64) -> Result<()> {
+        store(&self.file, offset, len, false).map_err(|e| self.error("store", &e))
+    }
+
+    fn wait_stored(&self, offset: u64, len: u64) -> Result<()> {
+        store(&self.file, offset, len, true).map_err(|e| self.error("store", &e))
     }
 
     fn len(&self) -> Result<u64> {

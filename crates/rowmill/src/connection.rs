@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use rowmill_base::Result;
-use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Refresher, Session, TransactionState};
+use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
 
+use crate::background_jobs::BackgroundJobs;
 use crate::{Appender, Param, Rows, Statement, Value};
 
 /// A connection to a database. It runs one statement at a time.
 pub struct Connection {
     session: Session,
-    /// Keeps the refreshes of materialized views going while the connection is open.
-    _refresher: Option<Arc<Refresher>>,
+    /// Keeps the background jobs going while the connection is open.
+    _jobs: Option<Arc<BackgroundJobs>>,
 }
 
 impl Connection {
-    pub(crate) fn new(session: Session, refresher: Option<Arc<Refresher>>) -> Result<Self> {
-        Ok(Connection { session, _refresher: refresher })
+    pub(crate) fn new(session: Session, jobs: Option<Arc<BackgroundJobs>>) -> Result<Self> {
+        Ok(Connection { session, _jobs: jobs })
     }
 
     /// Runs one statement and returns its rows. A statement without a result returns no rows.

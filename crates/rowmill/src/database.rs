@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{IdleStatements, Refresher, Session, Workers, query_threads};
+use rowmill_sql::{IdleStatements, Session, Workers, query_threads};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
 use crate::Connection;
+use crate::background_jobs::BackgroundJobs;
 
 /// Opening for reading waits at most this long for this process to close the same directory.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
@@ -59,18 +60,18 @@ pub struct Database {
     workers: Arc<Workers>,
     /// The cached statements of closed connections.
     idle: Arc<IdleStatements>,
-    /// Refreshes materialized views. `None` in a process that only reads.
-    refresher: Option<Arc<Refresher>>,
+    /// `None` in a process that only reads.
+    jobs: Option<Arc<BackgroundJobs>>,
 }
 
 impl Database {
     fn new(engine: Arc<Engine>) -> Result<Database> {
         let workers = query_threads();
-        let refresher = match engine.is_read_only() {
+        let jobs = match engine.is_read_only() {
             true => None,
-            false => Some(Arc::new(Refresher::start(&engine, &workers)?)),
+            false => Some(Arc::new(BackgroundJobs::start(&engine, &workers)?)),
         };
-        Ok(Database { engine, workers, idle: Arc::default(), refresher })
+        Ok(Database { engine, workers, idle: Arc::default(), jobs })
     }
 
     /// Opens the directory at `path`, and makes it if it is absent.
@@ -129,7 +130,7 @@ impl Database {
     /// so a program may open one for each transaction.
     pub fn connect(&self) -> Result<Connection> {
         let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?;
-        Connection::new(session.reusing(&self.idle), self.refresher.clone())
+        Connection::new(session.reusing(&self.idle), self.jobs.clone())
     }
 
     /// The directory of the database, or `None` for a database in memory.

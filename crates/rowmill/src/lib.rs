@@ -24,6 +24,7 @@
 
 mod answer;
 mod appender;
+mod background_jobs;
 mod connection;
 mod database;
 mod row;

@@ -1,8 +1,9 @@
 //! Table functions about the log and the space of the database. `rowmill_log()` shows the work of the log since the
 //! database was opened. `rowmill_readers()` shows which process reads which commit and so holds back space that later
 //! commits have freed. `rowmill_snapshots()` shows the older snapshots that are held, and the bytes that each of them
-//! holds back. `rowmill_space()` shows how much space of the database waits for them. `rowmill_expired()` shows which
-//! rows were deleted because they were older than the time to live of their table.
+//! holds back. `rowmill_held_space()` shows how much space of the database waits for them. `rowmill_space()` shows what
+//! each byte of the directory is used for. `rowmill_expired()` shows which rows were deleted because they were older
+//! than the time to live of their table.
 
 use std::sync::Arc;
 
@@ -11,15 +12,16 @@ use arrow::array::{
 };
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Constant;
-use rowmill_txn::{Engine, ExpiredRows, HeldBack, LogStatus, SnapshotInfo};
+use rowmill_txn::{DiskPart, Engine, ExpiredRows, HeldBack, LogStatus, SnapshotInfo};
 
 use crate::catalog::StatementContext;
 use crate::outcome::nullable_batch;
 
-const FUNCTIONS: [(&str, Rows); 5] = [
+const FUNCTIONS: [(&str, Rows); 6] = [
     ("rowmill_log", log),
     ("rowmill_readers", readers),
     ("rowmill_snapshots", snapshots),
+    ("rowmill_held_space", held_space),
     ("rowmill_space", space),
     ("rowmill_expired", expired),
 ];
@@ -115,6 +117,17 @@ fn snapshots(engine: &Engine) -> Result<RecordBatch> {
 }
 
 fn space(engine: &Engine) -> Result<RecordBatch> {
+    let parts = engine.disk_use()?;
+    let texts = |text: fn(&DiskPart) -> &'static str| Arc::new(StringArray::from_iter_values(parts.iter().map(text)));
+    let columns: Vec<(&'static str, ArrayRef)> = vec![
+        ("part", texts(|part| part.part)),
+        ("bytes", Arc::new(parts.iter().map(|part| part.bytes).collect::<UInt64Array>())),
+        ("about", texts(|part| part.about)),
+    ];
+    nullable_batch(columns)
+}
+
+fn held_space(engine: &Engine) -> Result<RecordBatch> {
     let HeldBack { snapshots, waiting_bytes, version_bytes, versions_from, base } = engine.held_back()?;
     let numbers = [
         ("oldest_commit", snapshots.first().map(|oldest| oldest.commit.0)),

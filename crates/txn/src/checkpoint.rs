@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rowmill_base::{Cancel, CommitId, ErrorKind, Result};
 
 use crate::bell::Background;
+use crate::checkpoint_schedule::CheckpointSchedule;
 use crate::difference::{DifferenceInParts, dropped_indexes};
 use crate::engine::Core;
 use crate::job::Job;
@@ -20,6 +21,7 @@ use crate::keyed::generation::Generation;
 use crate::log::Position;
 use crate::manifest::{self, LOG_POSITION_KEY};
 use crate::snapshot::Snapshot;
+use crate::space_return::SpaceReturn;
 
 /// The state that the base has.
 #[derive(Debug)]
@@ -29,6 +31,9 @@ pub(crate) struct InBase {
     log_end: AtomicU64,
     /// Commits have removed blocks or tables that the base still names, so only a checkpoint can free their space.
     space_waits: AtomicBool,
+    schedule: CheckpointSchedule,
+    /// Whether the thread of checkpoints looks at the next commits. Otherwise the next one must ring.
+    is_watched: AtomicBool,
     times: Mutex<CheckpointTimes>,
 }
 
@@ -51,6 +56,8 @@ impl InBase {
             commit,
             log_end,
             space_waits: AtomicBool::new(false),
+            schedule: CheckpointSchedule::default(),
+            is_watched: AtomicBool::new(false),
             times: Mutex::default(),
         }
     }
@@ -84,11 +91,16 @@ impl InBase {
         self.space_waits.store(true, Ordering::Release);
     }
 
-    /// Whether a checkpoint is due: space waits for one, or the log, which ends at `end`, has at least `bytes_max`
-    /// bytes since the last one.
+    /// Whether a checkpoint is due: space waits for one, or the log, which ends at `end`, is long (see
+    /// [`CheckpointSchedule`]). `bytes_max` is `checkpoint_log_bytes`.
     pub(crate) fn is_due(&self, end: Position, bytes_max: u64) -> bool {
         let bytes = end.0.saturating_sub(self.log_end().0);
-        self.space_waits.load(Ordering::Acquire) || bytes >= bytes_max
+        self.space_waits.load(Ordering::Acquire) || self.schedule.is_due(bytes, bytes_max)
+    }
+
+    /// Whether the thread of checkpoints looks at commits by itself.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::SeqCst)
     }
 }
 
@@ -98,12 +110,33 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Starts the thread that makes checkpoints when they are due.
 pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()> {
     let engine = Arc::clone(engine);
-    let work = move |_: &Cancel| {
+    note_base(&engine);
+    let space = Mutex::new(SpaceReturn::new());
+    let work = move |stop: &Cancel| {
+        engine.stored().is_watched.store(true, Ordering::SeqCst);
+        let mut space = space.lock();
         // If it fails, the next commit asks for another one. Nothing is lost, because the log has everything.
-        let _ = checkpoint_if_due(&engine);
+        if checkpoint_if_due(&engine).is_ok_and(|made| made) {
+            space.after_checkpoint(&engine);
+        }
         engine.reap();
+        let again = space.if_quiet(&engine, stop);
+        if again.is_none() {
+            engine.stored().is_watched.store(false, Ordering::SeqCst);
+            // A commit that has come meanwhile did not ring.
+            return (engine.latest().commit != space.seen()).then_some(SETTLE);
+        }
+        again
     };
-    checkpointer.start(Job::Checkpoint, SETTLE, work)
+    checkpointer.start_timed(Job::Checkpoint, SETTLE, work)
+}
+
+/// Notes the size of the base for the next checkpoints.
+fn note_base(engine: &Core) {
+    // If the base does not tell its size, its last one stands.
+    if let Ok(space) = engine.base().space() {
+        engine.stored().schedule.note_base(space.file_bytes.saturating_sub(space.free_bytes));
+    }
 }
 
 /// Brings the base to the latest state. Only one checkpoint runs at a time, and commits go on during it.
@@ -115,12 +148,16 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
 }
 
 /// Brings the base to the latest state if a checkpoint is still due. Commits keep ringing until the checkpoint before
-/// is done, so it may be done already.
-fn checkpoint_if_due(engine: &Core) -> Result<()> {
+/// is done, so it may be done already. Returns whether it made one.
+fn checkpoint_if_due(engine: &Core) -> Result<bool> {
     let mut stored = engine.stored().hold();
     // We must not hold the latest snapshot during the checkpoint, or the versions that it needs could not be dropped.
     let end = engine.latest().log_end;
-    if engine.is_checkpoint_due(end) { checkpoint_of(engine, &mut stored) } else { Ok(()) }
+    let is_due = engine.is_checkpoint_due(end);
+    if is_due {
+        checkpoint_of(engine, &mut stored)?;
+    }
+    Ok(is_due)
 }
 
 /// Brings the base to the latest state, unless a checkpoint or a check is running. In that case it asks for one to
@@ -200,7 +237,10 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     stored.keyed.store().forget();
     let mut times = engine.stored().times.lock();
     let last = begun.elapsed();
+    engine.stored().schedule.note_done(last);
     *times = CheckpointTimes { count: times.count + 1, last, longest: times.longest.max(last) };
+    drop(times);
+    note_base(engine);
     Ok(())
 }
 

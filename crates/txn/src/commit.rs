@@ -147,8 +147,10 @@ fn publish_as(
     }
     let (commit, end, catalog) = (next.commit, next.log_end, Arc::clone(&next.catalog));
     let store = current.keyed.store();
-    if let Some(keyed) = &mut change.keyed {
-        store.apply(commit, keyed);
+    if let Some(keyed) = &mut change.keyed
+        && store.apply(commit, keyed)
+    {
+        engine.analyzer().ring();
     }
     let published = {
         // We hold the generation while we publish, so that a checkpoint cannot switch the base's rows in between.

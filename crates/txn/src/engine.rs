@@ -105,6 +105,8 @@ pub struct Core {
     expiry_reports: ExpiryReports,
     /// The thread of `Job::Refresh`.
     refresher: Background,
+    /// The thread of `Job::Analyze`.
+    analyzer: Background,
     /// Held while the database is open, and released last.
     _lock: Option<DirectoryLock>,
 }
@@ -239,6 +241,7 @@ impl Engine {
             expirer: Background::default(),
             expiry_reports: ExpiryReports::default(),
             refresher: Background::default(),
+            analyzer: Background::default(),
             _lock: lock,
         });
         // We build the engine before its threads start: if one fails to start, dropping the engine stops the others.
@@ -274,6 +277,10 @@ impl Engine {
             self.refresher.ring();
         }
         Ok(RefreshJob(Arc::clone(&self.core)))
+    }
+
+    pub(crate) fn core_arc(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
     }
 
     /// Begins a transaction over the last committed state.
@@ -319,6 +326,10 @@ impl Drop for Engine {
         core.checkpointer.stop();
         // If this checkpoint fails, nothing is lost: the next opening replays the log.
         let _ = checkpoint::checkpoint(core);
+        if core.stored.times().count > 0 {
+            // The next opening takes the space again where it writes.
+            let _ = core.base.release_free();
+        }
         core.journal.stop();
         if !core.read_only {
             core.latest().keyed.store().close();
@@ -514,7 +525,7 @@ impl Core {
         if catalog.materialized_views().next().is_some() {
             self.refresher.ring();
         }
-        if self.is_checkpoint_due(end) {
+        if self.is_checkpoint_due(end) || !self.stored.is_watched() {
             self.checkpointer.ring();
         }
     }
@@ -531,6 +542,10 @@ impl Core {
         let bytes_max = self.broker.limit_bytes() / share;
         // Recent rows are a part of the memory in use, which is much cheaper to ask for. So we ask for it first.
         self.broker.used_bytes() > bytes_max && self.latest().keyed.store().bytes() > bytes_max
+    }
+
+    pub(crate) fn analyzer(&self) -> &Background {
+        &self.analyzer
     }
 
     pub(crate) fn journal(&self) -> &Journal {

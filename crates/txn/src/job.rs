@@ -19,6 +19,8 @@ pub(crate) enum Job {
     Expire,
     /// Refreshes materialized views.
     Refresh,
+    /// Makes statistics of tables that have changed.
+    Analyze,
 }
 
 impl Job {
@@ -31,6 +33,7 @@ impl Job {
             Job::Checkpoint => "rowmill-checkpoint",
             Job::Expire => "rowmill-expire",
             Job::Refresh => "rowmill-refresh",
+            Job::Analyze => "rowmill-analyze",
         }
     }
 
@@ -48,7 +51,8 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Job; 6] = [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Expire, Job::Refresh];
+    const ALL: [Job; 7] =
+        [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Expire, Job::Refresh, Job::Analyze];
 
     #[test]
     fn every_job_is_on_the_page_about_durability() {

@@ -25,13 +25,15 @@
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`, `time_merge`: blocks of recent
 //!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move
 //!   then. `expire`: deletes rows that are too old. `column_files`: the files of blocks.
-//! - `checkpoint`, `difference`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for
-//!   checkpoints.
+//! - `checkpoint`, `checkpoint_schedule`, `difference`, `base`: from the log to the ordered base, and when.
+//!   `back_pressure`: writers that wait for checkpoints. `space_return`: space that is given back.
 //! - `recovery`, `replay`: from base and log to a state.
-//! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`, `table_order`: copies
-//!   of a database, its free space, its consistency, its readers, its log, and the order of its time tables.
+//! - `analyze`, `auto_analyze`: statistics of keyed tables, on request and by themselves.
+//! - `backup`, `vacuum`, `check`, `held_back`, `disk_use`, `status`, `table_order`: copies of a database, its free
+//!   space, its consistency, its readers, the use of its bytes, its log, and the order of its time tables.
 
 mod analyze;
+mod auto_analyze;
 mod back_pressure;
 mod backup;
 pub mod base;
@@ -41,6 +43,7 @@ mod change;
 mod changed_rows;
 mod check;
 mod checkpoint;
+mod checkpoint_schedule;
 mod codec;
 mod column_files;
 mod commit;
@@ -49,6 +52,7 @@ mod definition;
 mod deletes;
 mod difference;
 mod directory;
+mod disk_use;
 mod engine;
 mod expire;
 mod foreign_keys;
@@ -77,6 +81,7 @@ mod replay;
 mod seal;
 mod sequences;
 mod snapshot;
+mod space_return;
 mod statistics_codec;
 mod status;
 mod table_order;
@@ -86,11 +91,13 @@ mod transaction;
 mod upsert_keys;
 mod vacuum;
 
+pub use auto_analyze::AnalyzeJob;
 pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use changed_rows::ChangedRows;
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
+pub use disk_use::DiskPart;
 pub use engine::{Core, Engine, OpenOptions, RefreshJob};
 pub use expire::ExpiredRows;
 pub use held_back::{HeldBack, SnapshotInfo};

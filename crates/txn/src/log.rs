@@ -40,6 +40,7 @@ use rowmill_io::{Disk, DiskFile, OpenMode};
 
 use self::reader::{LogReader, ends_too_early};
 use self::record::{Frame, PAYLOAD_BYTES_MAX};
+pub(crate) use self::segment::STREAM_START as SEGMENT_FILE_BYTES_MORE;
 use self::segment::{FOLDER, Segment, SegmentBytes, slot_of};
 use self::spares::Spares;
 
@@ -138,6 +139,15 @@ pub struct LogWork {
     pub segments: usize,
     /// The error that made the log refuse writes, if there was one.
     pub failure: Option<Error>,
+}
+
+/// The files of a log that hold nothing that is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogFiles {
+    /// Their number.
+    pub(crate) spare: usize,
+    /// Bytes of the stream in each of them.
+    pub(crate) segment_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -350,6 +360,10 @@ impl Log {
         match written {
             Ok(()) => {
                 writing.end = end;
+                let half = self.segment_bytes.0 / 2;
+                if self.segment_bytes.place(position).1 < half && self.segment_bytes.place(end).1 >= half {
+                    self.spares.expect(0);
+                }
                 self.counts.records.fetch_add(1, Ordering::Relaxed);
                 self.counts.bytes.fetch_add(end.0 - position.0, Ordering::Relaxed);
                 Ok(end)
@@ -505,6 +519,11 @@ impl Log {
         }
     }
 
+    /// The files that hold nothing that is needed.
+    pub(crate) fn files(&self) -> LogFiles {
+        LogFiles { spare: self.spares.count(), segment_bytes: self.segment_bytes.0 }
+    }
+
     /// The end of the last record.
     pub fn end(&self) -> Position {
         self.writing.lock().end
@@ -522,9 +541,15 @@ impl Log {
         }
     }
 
-    /// Removes the files that are kept for reuse.
+    /// Removes the files that are kept for reuse, except for the next segment.
     pub fn trim(&self) -> Result<()> {
-        self.spares.trim()
+        self.spares.trim(1)
+    }
+
+    /// Removes the files that are kept for reuse, and the next segment too. It is made again when records have filled
+    /// half of the segment before it.
+    pub(crate) fn rest(&self) -> Result<()> {
+        self.spares.trim(0)
     }
 
     /// Declares that nothing before `position` is needed. Whole segments before it become free, but the last one always
@@ -532,11 +557,16 @@ impl Log {
     pub fn release(&self, position: Position) {
         let mut writing = self.writing.lock();
         let (first, _) = self.segment_bytes.place(position);
+        let mut count = 0;
         while writing.segments.len() > 1
             && let Some(segment) = writing.segments.pop_front_if(|segment| segment.number < first)
         {
             self.spares.give_back(&segment);
+            count += 1;
         }
+        drop(writing);
+        // The next records will probably need as many.
+        self.spares.keep(count.max(1));
     }
 }
 

@@ -70,7 +70,8 @@ impl<'a> Replay<'a> {
         let mut next = change.apply(&self.state, self.files.memory())?.snapshot;
         if let Some(keyed) = &mut change.keyed {
             let store = self.state.keyed.store();
-            store.apply(next.commit, keyed);
+            // The job that makes statistics counts from the opening on.
+            let _ = store.apply(next.commit, keyed);
             next.keyed = store.unread_state(next.commit);
         }
         self.state = Arc::new(next);

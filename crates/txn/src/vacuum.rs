@@ -5,13 +5,10 @@
 //! rewritten in the background. So VACUUM has little to do for those. The base keeps its free pages, so we copy it
 //! without them. Commits go on during the copy. Checkpoints wait, because the base must not change while it is copied.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-use rowmill_base::{Cancel, Error, Result};
+use rowmill_base::{Cancel, Result};
 
 use crate::checkpoint;
+use crate::disk_use::file_bytes_below;
 use crate::engine::Core;
 
 /// The space before and after a vacuum.
@@ -24,9 +21,6 @@ pub struct Vacuumed {
     /// The part of `bytes_after` that is kept for readers of older states. It is given back after them.
     pub bytes_held: u64,
 }
-
-/// Size of a block in the number of blocks that the system reports for a file.
-const BLOCK_BYTES: u64 = 512;
 
 impl Core {
     /// Gives space back. Readers keep the states that they read, see [`Vacuumed::bytes_held`].
@@ -55,27 +49,6 @@ impl Core {
     }
 
     fn bytes_on_disk(&self) -> Result<u64> {
-        self.path().map_or(Ok(0), bytes_below)
+        self.path().map_or(Ok(0), file_bytes_below)
     }
-}
-
-/// Disk space of the files below a folder. Files that disappear during the count may be included or not.
-fn bytes_below(folder: &Path) -> Result<u64> {
-    let gone_is_fine = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Ok(0),
-        _ => Err(Error::io(format_args!("look through {}", folder.display()), &error)),
-    };
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) => return gone_is_fine(error),
-    };
-    let mut bytes = 0;
-    for entry in entries {
-        bytes += match entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) {
-            Ok((path, metadata)) if metadata.is_dir() => bytes_below(&path)?,
-            Ok((_, metadata)) => metadata.blocks() * BLOCK_BYTES,
-            Err(error) => gone_is_fine(error)?,
-        };
-    }
-    Ok(bytes)
 }

@@ -74,6 +74,8 @@ impl Suite {
         let mut options = Options::new().set("rows_per_block", &self.hostility.rows_per_block.to_string())?;
         options = options.set("small_block_rows", &(self.hostility.rows_per_block / 2).max(1).to_string())?;
         options = options.set("threads", &self.hostility.threads.to_string())?;
+        // Plans in the files must not depend on how long the statements before them took.
+        options = options.set("auto_analyze", "off")?;
         if self.hostility.small_batches {
             options = options.set("batch_rows", "3")?;
         }

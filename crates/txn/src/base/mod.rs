@@ -99,6 +99,19 @@ pub trait OrderedBase: Send + Sync + Debug {
         Ok(false)
     }
 
+    /// Gives the space of pages that no read needs back to the file system. The file keeps its length, and later writes
+    /// take the space again. Writes wait. After an `Io` error, writes are refused as after one of
+    /// [`OrderedBase::write`].
+    fn release_free(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes the file shorter by moving a part of its entries, and returns whether it may become even shorter. Reads
+    /// continue, writes wait for some milliseconds. Errors are those of [`OrderedBase::write`].
+    fn shrink(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Whether files from before a compaction still exist. [`OrderedBase::oldest_reader`] removes them once no process
     /// reads them.
     fn has_older_files(&self) -> bool {

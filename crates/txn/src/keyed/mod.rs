@@ -11,6 +11,7 @@
 //! contain everything it needs.
 mod alike;
 mod arena;
+pub(crate) mod changed_counts;
 mod cursor;
 mod dead_ranges;
 mod entry;

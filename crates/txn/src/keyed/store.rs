@@ -25,6 +25,7 @@ use rowmill_base::{Broker, CommitId, Error, ErrorKind, Reservation, Result};
 use rowmill_io::OverflowMemory;
 use rowmill_storage::spill::TempSpace;
 
+use super::changed_counts::ChangedCounts;
 use super::dead_ranges::DeadRanges;
 use super::generation::Generation;
 use super::index_writes::IndexWrites;
@@ -39,6 +40,7 @@ pub(crate) struct KeyedStore {
     versions: VersionsByIndex,
     dead: DeadRanges,
     row_counts: RowCounts,
+    changed_counts: ChangedCounts,
     /// The current state of the base.
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
@@ -91,6 +93,7 @@ impl KeyedStore {
             versions: VersionsByIndex::new(&overflow),
             dead: DeadRanges::default(),
             row_counts: RowCounts::default(),
+            changed_counts: ChangedCounts::default(),
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
             in_use: Mutex::default(),
             memory: Mutex::new(memory.reservation(OWNER)),
@@ -110,6 +113,11 @@ impl KeyedStore {
 
     pub(super) fn row_counts(&self) -> &RowCounts {
         &self.row_counts
+    }
+
+    /// How many rows were written to each table.
+    pub(crate) fn changed_counts(&self) -> &ChangedCounts {
+        &self.changed_counts
     }
 
     pub(super) fn dead(&self) -> &DeadRanges {
@@ -152,13 +160,16 @@ impl KeyedStore {
     }
 
     /// Adds the writes of a commit. This must happen before any snapshot of the commit exists. If the caller is the
-    /// only owner of `changes`, large parts may be moved out of it.
-    pub(crate) fn apply(&self, commit: CommitId, changes: &mut Arc<WriteSet>) {
+    /// only owner of `changes`, large parts may be moved out of it. Returns whether a table has changed so much that it
+    /// needs other statistics.
+    pub(crate) fn apply(&self, commit: CommitId, changes: &mut Arc<WriteSet>) -> bool {
         // Without any snapshot, only the new commit must stay visible.
         let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
         for (index, rows) in changes.added() {
             self.row_counts.add(index, commit, rows, oldest);
         }
+        let written = changes.indexes().map(|writes| (writes.index(), writes.content().keys as u64));
+        let needs_statistics = self.changed_counts.add(written);
         // Rows that the file cannot have stay in memory, because nothing may fail here. Each commit tries the file
         // again.
         let of_taken: u64 = self.taken.lock().iter().map(OverflowMemory::heap_bytes).sum();
@@ -188,6 +199,7 @@ impl KeyedStore {
         self.dead.revive(changes.iter().filter_map(|(key, row)| row.map(|_| key)));
         taken.iter().for_each(|range| self.dead.revive_within(range));
         self.recount();
+        needs_statistics
     }
 
     /// Whether writes in `memory` may become versions without a copy. When recent rows have filled their share of

@@ -1,6 +1,10 @@
 //! Makes segments ahead of their use, on a thread of its own, because filling and syncing a file takes as long as
 //! thousands of commits. One segment is ready in advance. While a transaction grows whose record will be long, we make
 //! more.
+//!
+//! Files that are no longer needed become later segments, which saves filling new ones. We keep as many of them as the
+//! log needed since the checkpoint before the last one, and the thread removes the others. So a log that was long once
+//! does not keep its length. [`Spares::trim`] removes all of them when no commits come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,6 +39,8 @@ struct SharedSpares {
 struct SparesState {
     /// Slots of files that hold nothing that is needed.
     free: Vec<u32>,
+    /// More free files than this are removed.
+    free_max: usize,
     /// The slot for the next new file.
     next_slot: u32,
     /// The first segment that was not taken yet. `None` before the first one is taken, and while a caller makes one
@@ -64,6 +70,7 @@ impl Spares {
     ) -> Result<Spares> {
         let state = SparesState {
             free,
+            free_max: usize::MAX,
             next_slot,
             next: None,
             ahead: 1,
@@ -101,7 +108,7 @@ impl Spares {
         };
         assert_eq!(segment.number, number, "segments are taken in order");
         state.is_used = true;
-        state.ahead = (state.ahead - 1).max(1);
+        state.ahead = state.ahead.saturating_sub(1).max(1);
         (state.next, state.is_stuck) = (Some(number + 1), false);
         self.shared.changed.notify_all();
         Ok(segment)
@@ -117,33 +124,32 @@ impl Spares {
         }
     }
 
-    /// Removes files that hold nothing that is needed. New ones are made when the log needs them.
-    pub(super) fn trim(&self) -> Result<()> {
+    /// Removes files that hold nothing that is needed, except for the next `kept` segments. New ones are made when the
+    /// log needs them. With `kept` 0, the thread makes none before [`Spares::expect`] asks for one.
+    pub(super) fn trim(&self, kept: usize) -> Result<()> {
         let mut state = self.shared.state.lock();
         // The transaction that asked for more segments may have rolled back.
-        state.ahead = 1;
+        state.ahead = kept;
         while state.is_busy {
             self.shared.changed.wait(&mut state);
         }
-        while state.ready.len() > 1 {
+        while state.ready.len() > kept {
             let unneeded = state.ready.pop_back().map(|segment| segment.slot);
             state.free.extend(unneeded);
         }
-        // Until a segment is made, the free files hold the log of the previous run. Another opening may still need to
-        // read it.
-        if !state.is_used || state.free.is_empty() {
-            return Ok(());
-        }
-        let slots = std::mem::take(&mut state.free);
-        let remove = |slot: &u32| self.shared.disk.remove(&path(*slot));
-        let removed = slots.iter().try_for_each(remove);
-        if removed.is_err() {
-            // A removed file in this list does no harm: it is made again.
-            state.free = slots;
-        }
-        // The removal must be on disk before a file of that name is made again. Otherwise a power cut could bring the
-        // old file back, with the same segment in two files.
-        removed.and(self.shared.disk.sync_dir(FOLDER))
+        self.shared.remove_free(&mut state, 0)
+    }
+
+    /// Has the thread remove free files, until there are at most `count`.
+    pub(super) fn keep(&self, count: usize) {
+        self.shared.state.lock().free_max = count;
+        self.shared.changed.notify_all();
+    }
+
+    /// The number of files that are ready or free.
+    pub(super) fn count(&self) -> usize {
+        let state = self.shared.state.lock();
+        state.ready.len() + state.free.len()
     }
 
     /// Takes back the file of a segment that is no longer needed.
@@ -177,6 +183,13 @@ impl SharedSpares {
         while !state.is_over {
             let is_due = !state.is_busy && !state.is_stuck && state.ready.len() < state.ahead;
             let Some(next) = state.next.filter(|_| is_due) else {
+                let kept = state.free_max;
+                if state.is_used && !state.is_busy && state.free.len() > kept {
+                    // A file that cannot be removed does no harm. It is tried again after the next checkpoint.
+                    let removed = self.remove_free(&mut state, kept);
+                    state.free_max = if removed.is_err() { usize::MAX } else { kept };
+                    continue;
+                }
                 self.changed.wait(&mut state);
                 continue;
             };
@@ -193,6 +206,32 @@ impl SharedSpares {
                 Err(_) => (state.is_stuck, state.ahead) = (true, state.ready.len().max(1)),
             }
         }
+    }
+
+    /// Removes free files until there are `kept`.
+    fn remove_free(&self, state: &mut MutexGuard<'_, SparesState>, kept: usize) -> Result<()> {
+        // Until a segment is made, the free files hold the log of the previous run. Another opening may still need to
+        // read it.
+        if !state.is_used || state.free.len() <= kept {
+            return Ok(());
+        }
+        // The files that would be used last.
+        let count = state.free.len() - kept;
+        let slots: Vec<u32> = state.free.drain(..count).collect();
+        state.is_busy = true;
+        let removed = MutexGuard::unlocked(state, || {
+            let removed = slots.iter().try_for_each(|slot| self.disk.remove(&path(*slot)));
+            // The removal must be on disk before a file of that name is made again. Otherwise a power cut could bring
+            // the old file back, with the same segment in two files.
+            removed.and(self.disk.sync_dir(FOLDER))
+        });
+        state.is_busy = false;
+        if removed.is_err() {
+            // A removed file in this list does no harm: it is made again.
+            state.free.splice(0..0, slots);
+        }
+        self.changed.notify_all();
+        removed
     }
 
     fn make(&self, state: &mut MutexGuard<'_, SparesState>, number: u64) -> Result<Segment> {

@@ -4,10 +4,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rowmill_base::TableId;
+use rowmill_base::{Cancel, TableId};
+use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{Engine, TableSource};
 
-use crate::support::{create, insert, open, times, values};
+use crate::check::problems;
+use crate::support::{create, create_keyed, insert, open, times, values};
 
 /// Bytes of the extents that the current snapshot names.
 pub(crate) fn named_bytes(engine: &Engine) -> u64 {
@@ -40,6 +42,79 @@ fn fill(engine: &std::sync::Arc<Engine>, table: TableId, count: i64) {
     let mut transaction = engine.begin().expect("a transaction");
     insert(&mut transaction, table, &rows(count));
     transaction.commit().expect("committed");
+}
+
+#[test]
+fn the_parts_of_the_directory_have_all_of_its_bytes() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 1000);
+    let table = create(&engine, "Kept");
+    for _ in 0..3 {
+        fill(&engine, table, 3_000);
+        engine.checkpoint().expect("a checkpoint");
+    }
+    // Until the next segment of the log is made ahead.
+    std::thread::sleep(Duration::from_millis(500));
+    let folders = ["", "log", "tables", &format!("tables/{table}")];
+    let of_folders = folders.iter().map(|name| folder.path().join(name).metadata().expect("a folder").blocks() * 512);
+    let parts = engine.disk_use().expect("parts");
+    let sum = parts.iter().map(|part| part.bytes).sum::<u64>();
+    assert_eq!(sum, disk_bytes(folder.path()) + of_folders.sum::<u64>(), "{parts:?}");
+    let bytes = |name: &str| parts.iter().find(|part| part.part == name).expect("a part").bytes;
+    assert!(bytes("base, in use") > 0 && bytes("log, in use") > 0 && bytes("log, spare") > 0, "{parts:?}");
+    assert_eq!(bytes("tables, in use"), named_bytes(&engine), "{parts:?}");
+    assert_eq!(bytes("other"), 4_096, "only the lock of the directory: {parts:?}");
+    assert!(Engine::memory(Default::default()).expect("opened").disk_use().expect("parts").is_empty());
+}
+
+#[test]
+fn quiet_times_leave_only_what_is_in_use() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 1000);
+    let mut transaction = engine.begin().expect("a transaction");
+    let table = create_keyed(&mut transaction, "K").expect("a keyed table");
+    transaction.commit().expect("committed");
+    for first in 0..6 {
+        // Rows that replace others, and a log that is longer than its base.
+        let texts = |n: i64| (n, Some(format!("{first} {n} {}", "text ".repeat(20))));
+        let mut transaction = engine.begin().expect("a transaction");
+        let keys: Vec<i64> = (0..40_000).filter(|n| first == 0 || n % 7 == first).collect();
+        for n in &keys {
+            transaction.delete_by_key(table, &[ValueRef::Int(*n)]).expect("deleted or absent");
+        }
+        insert(&mut transaction, table, &keys.iter().map(|n| texts(*n)).collect::<Vec<_>>());
+        transaction.commit().expect("committed");
+        engine.checkpoint().expect("a checkpoint");
+    }
+    let mut transaction = engine.begin().expect("a transaction");
+    for n in 10_000..40_000 {
+        transaction.delete_by_key(table, &[ValueRef::Int(n)]).expect("deleted");
+    }
+    transaction.commit().expect("committed");
+    let expected = values(&engine.snapshot().expect("a snapshot"), table);
+    let begun = Instant::now();
+    let is_small = || {
+        let parts = engine.disk_use().expect("parts");
+        let bytes = |name: &str| parts.iter().find(|part| part.part == name).expect("a part").bytes;
+        let free = bytes("base, free") + bytes("base, held") + bytes("log, spare");
+        free * 20 < bytes("base, in use") && bytes("log, in use") < 5 << 20
+    };
+    while !is_small() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", engine.disk_use());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(values(&engine.snapshot().expect("a snapshot"), table), expected);
+    // The next commits find a log, and the next opening all rows.
+    let mut transaction = engine.begin().expect("a transaction");
+    insert(&mut transaction, table, &[(50_000, None)]);
+    transaction.commit().expect("committed");
+    let killed = tempfile::tempdir().expect("a temporary folder");
+    copy(folder.path(), killed.path());
+    for engine in [engine, open(killed.path(), 1000)] {
+        assert_eq!(values(&engine.snapshot().expect("a snapshot"), table).len(), expected.len() + 1);
+        assert_eq!(problems(&engine.check(&Cancel::new()).expect("a check")), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rowmill_base::{Cancel, ColumnId, ErrorKind, Isolation, SqlType, TableId};
 use rowmill_storage::TableStatistics;
@@ -88,6 +89,37 @@ fn statistics_tell_what_rows_there_are() {
     assert!(found.share_equal(texts, ValueRef::Text("text 21")).expect("known") < 0.001);
     let half = found.share_within(numbers, Bound::Unbounded, Bound::Excluded(ValueRef::Int(1_000)));
     assert!((0.48..0.52).contains(&half.expect("known")), "{half:?}");
+}
+
+#[test]
+fn a_table_that_changes_by_a_tenth_is_analyzed_by_itself() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 50);
+    let table = keyed(&engine, 999);
+    let job = engine.analyze_in_background().expect("a thread");
+    let rows_known = || known(&engine, table).map_or(0, |known| known.rows);
+    let wait_for = |rows: u64| {
+        let begun = Instant::now();
+        while rows_known() != rows {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} rows are known, and not {rows}", rows_known());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(rows_known(), 0, "too few rows to read them all");
+    add(&engine, table, 999, 19_001);
+    wait_for(20_000);
+    add(&engine, table, 20_000, 1_900);
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(rows_known(), 20_000, "less than a tenth has changed");
+    engine.set("auto_analyze", "off").expect("a setting");
+    add(&engine, table, 21_900, 100);
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(rows_known(), 20_000, "the setting turns it off");
+    engine.set("auto_analyze", "on").expect("a setting");
+    add(&engine, table, 22_000, 1);
+    wait_for(22_001);
+    drop(job);
+    assert_whole(&engine);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rowmill_base::{Cancel, Error, Result};
 use super::super::{BaseChecked, note_problem};
 use super::head::HEAD_PAGES;
 use super::open_tree::TreeRead;
-use super::page::{LeafValue, PAGE_BYTES, Page, PagePointer};
+use super::page::{LeafValue, LongValue, PAGE_BYTES, Page, PagePointer};
 
 /// Checks the state of a read. The read must not have checked any page before, so that each of them is read again.
 pub(super) fn check_state(read: &TreeRead, cancel: &Cancel) -> Result<BaseChecked> {
@@ -106,9 +106,23 @@ impl<'r> CheckWalk<'r> {
                 Ok(value) => len += value.len(),
                 Err(error) => note_problem(&mut self.checked.page_problems, error)?,
             }
+            if let LeafValue::Long(value) = page.value(at) {
+                self.rest_of_page(value)?;
+            }
             self.checked.entry_bytes += (page.key(at).len() + len) as u64;
         }
         Ok(page.nodes() as u64)
+    }
+
+    /// Checks that zeros follow a long value in its last page. Its checksum does not cover them.
+    fn rest_of_page(&mut self, value: LongValue) -> Result<()> {
+        let end = value.first.number * PAGE_BYTES as u64 + value.len;
+        let mut rest = vec![0; (end.next_multiple_of(PAGE_BYTES as u64) - end) as usize];
+        match self.read.open.file.handle().read_exact_at(&mut rest, end) {
+            Ok(()) if rest.iter().all(|byte| *byte == 0) => Ok(()),
+            Ok(()) => self.problem(end / PAGE_BYTES as u64, "has other bytes than zeros after its long value"),
+            Err(error) => note_problem(&mut self.checked.page_problems, error),
+        }
     }
 
     /// Checks that each page that the tree does not use is free, and no other one.

@@ -24,7 +24,7 @@ use super::reader::TreeReader;
 use super::write::apply;
 
 /// A file is cut when this part of it, as a divisor, is free at its end.
-const CUT_DIVISOR: u64 = 8;
+const CUT_DIVISOR: u64 = 32;
 /// The least number of pages to cut off a file.
 const CUT_PAGES_MIN: u64 = 256;
 
@@ -79,7 +79,7 @@ pub(super) unsafe fn write_next(
 }
 
 /// Writes the list of free pages. Its own pages are taken from the free ones, which changes the list.
-fn write_free_list(pages: &mut PageWriter<'_>) -> Result<LongValue> {
+pub(super) fn write_free_list(pages: &mut PageWriter<'_>) -> Result<LongValue> {
     if pages.free.count() == 0 {
         return Ok(TreeState::empty().free);
     }

@@ -44,8 +44,17 @@ impl TreeFile {
     pub(super) fn open(disk: &Arc<dyn Disk>, name: &str, read_only: bool) -> Result<(TreeFile, TreeState)> {
         let file = disk.open(name, if read_only { OpenMode::Read } else { OpenMode::Write })?;
         let described = disk.describe(name);
-        let state = newest_state(&*file, &described)?;
-        let (len, expected) = (file.len()?, state.pages.saturating_mul(PAGE_BYTES as u64));
+        let (mut state, mut len) = (newest_state(&*file, &described)?, file.len()?);
+        let bytes_of = |state: &TreeState| state.pages.saturating_mul(PAGE_BYTES as u64);
+        // A writer may have stored a shorter state and cut the file after we had read the head.
+        while len < bytes_of(&state) {
+            let newest = newest_state(&*file, &described)?;
+            if newest.generation == state.generation {
+                break;
+            }
+            (state, len) = (newest, file.len()?);
+        }
+        let expected = bytes_of(&state);
         if len < expected {
             return Err(Error::corrupt(format!("{described}: the file should have {expected} bytes and has {len}"))
                 .in_file(&described)

@@ -18,6 +18,8 @@
 //! run      first page, less the end of the run before it | number of pages        (both as variable-length integers)
 //! ```
 
+use std::ops::RangeInclusive;
+
 use rowmill_base::{Error, Result};
 
 use super::head::HEAD_PAGES;
@@ -27,6 +29,9 @@ pub(super) type PageRun = (u64, u64);
 
 /// The most bytes that an encoded list grows when a run of pages is taken: the distance to the run after it.
 pub(super) const ENCODED_MORE_MAX: usize = 10;
+
+/// The ready places that a page needs to move: its own, and one for a branch above it.
+const MOVE_PLACES: u64 = 2;
 
 /// The free pages of one state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,19 +80,51 @@ impl FreePages {
     /// Takes the last ready pages if they are the last ones of the file, which has `pages` pages. Returns the number
     /// of pages that the file then has.
     pub(super) fn cut(&mut self, pages: u64) -> u64 {
-        match self.ready.last() {
-            Some((first, count)) if first + count == pages && self.next < self.ready.len() => {
-                let first = *first;
-                self.ready.pop();
-                first
-            }
-            _ => pages,
+        let count = self.count_at_end(pages);
+        if count > 0 {
+            self.ready.pop();
         }
+        pages - count
     }
 
     /// The number of ready pages at the end of a file of `pages` pages.
     pub(super) fn count_at_end(&self, pages: u64) -> u64 {
         self.ready[self.next..].last().filter(|(first, count)| first + count == pages).map_or(0, |(_, count)| *count)
+    }
+
+    /// The number of ready pages.
+    pub(super) fn count_ready(&self) -> u64 {
+        self.ready[self.next..].iter().map(|(_, count)| *count).sum()
+    }
+
+    /// The first ready page.
+    pub(super) fn first_ready(&self) -> Option<u64> {
+        self.ready.get(self.next).map(|(first, _)| *first)
+    }
+
+    /// Chooses the page of a file of `pages` pages from which on used pages should move to ready places before it: at
+    /// most `moved_max` pages, and as many as there are places, with places for the branches above them. Returns
+    /// `pages` if there is no place.
+    pub(super) fn place_to_move_from(&self, pages: u64, moved_max: u64) -> u64 {
+        let mut free: Vec<(PageRun, bool)> = self.ready[self.next..].iter().map(|run| (*run, true)).collect();
+        free.extend(self.held.iter().flat_map(|(_, runs)| runs).map(|run| (*run, false)));
+        free.sort_unstable();
+        let (mut places, mut moved, mut end) = (self.count_ready(), 0, pages);
+        for ((first, count), is_ready) in free.into_iter().rev() {
+            // The pages from this run to the run after it are in use.
+            let used = end - (first + count);
+            let room = (places / MOVE_PLACES).saturating_sub(moved).min(moved_max - moved);
+            if used > room {
+                return end - room;
+            }
+            moved += used;
+            places = if is_ready { places.saturating_sub(count) } else { places };
+            if places < MOVE_PLACES * moved {
+                return first + count;
+            }
+            end = first;
+        }
+        end
     }
 
     /// Adds the pages that `generation` freed. It must be greater than all generations before.
@@ -106,6 +143,13 @@ impl FreePages {
     pub(super) fn count_held_from(&self, generation: u64) -> u64 {
         let held = self.held.iter().filter(|(freed_by, _)| *freed_by >= generation);
         held.flat_map(|(_, runs)| runs).map(|(_, count)| count).sum()
+    }
+
+    /// The runs of pages that these generations freed. Pages that are ready count for generation 0.
+    pub(super) fn runs_freed_by(&self, generations: RangeInclusive<u64>) -> impl Iterator<Item = PageRun> + '_ {
+        let ready = if generations.contains(&0) { &self.ready[self.next..] } else { &[] };
+        let held = self.held.iter().filter(move |(freed_by, _)| generations.contains(freed_by));
+        ready.iter().chain(held.flat_map(|(_, runs)| runs)).copied()
     }
 
     /// All runs of free pages.
@@ -229,6 +273,8 @@ mod tests {
     fn pages_become_ready_once_no_read_needs_them() {
         let mut free = free();
         assert_eq!((free.take_page(), free.count(), free.count_held_from(5)), (None, 306, 302));
+        assert_eq!(free.runs_freed_by(0..=4).collect::<Vec<_>>(), [(10, 4)]);
+        assert_eq!(free.runs_freed_by(5..=8).collect::<Vec<_>>(), [(4, 1), (1_000, 300)]);
         free.release(2);
         assert_eq!(free.take_page(), None);
         free.release(5);
@@ -238,6 +284,20 @@ mod tests {
         assert_eq!((free.count_at_end(1_300), free.cut(1_300), free.cut(1_300)), (295, 1_005, 1_300));
         free.release(9);
         assert_eq!((free.take_page(), free.take_page()), (Some(20), None));
+    }
+
+    #[test]
+    fn pages_move_to_as_many_places_as_there_are() {
+        let mut free = FreePages::default();
+        free.hold(3, vec![(10, 8), (50, 10), (98, 1)]);
+        free.hold(4, vec![(90, 2)]);
+        free.release(3);
+        assert_eq!(free.first_ready(), Some(10));
+        // 19 places are ready. Page 99 and pages 92 to 97 move to 14 of the 18 before page 98, and pages 88 and 89 to
+        // the rest.
+        assert_eq!(free.place_to_move_from(100, 100), 88);
+        assert_eq!(free.place_to_move_from(100, 3), 96);
+        assert_eq!(FreePages::default().place_to_move_from(100, 100), 100);
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //! * **Writes.** A batch is applied in the order of keys, and each changed page is written once (`write.rs`,
 //!   `page_writer.rs`, `commit.rs`).
 //! * **Reads** search the mapped pages (`reader.rs`, `lookups.rs`).
-//! * **Space.** The free pages are a list in the file (`free_pages.rs`). A commit cuts free pages off the end. To give
-//!   other free pages back, we copy the base to another file, which replaces the old one (`compaction.rs`, `copy.rs`).
+//! * **Space.** The free pages are a list in the file (`free_pages.rs`). A commit cuts free pages off the end. The
+//!   space of others is given back by holes in the file, by moving pages from the end to free places (`shrink.rs`), or
+//!   by copying the base to another file, which replaces the old one (`compaction.rs`, `copy.rs`).
 //! * **Other processes.** Each process tells in a file of its own what it reads (`held_reads.rs`).
 //! * **Creating a base.** We create a new file under another name and then rename it, so that a base that exists is
 //!   always complete (`names.rs`).
@@ -31,6 +32,7 @@ mod open_tree;
 mod page;
 mod page_writer;
 mod reader;
+mod shrink;
 mod upgrade;
 mod write;
 
@@ -98,6 +100,17 @@ impl TreeBase {
         Ok(base)
     }
 
+    /// Changes the file as its only writer.
+    fn change_file<T>(&self, change: impl FnOnce(&Arc<OpenTree>) -> Result<T>) -> Result<T> {
+        let _writing = self.writing.lock();
+        let open = self.now();
+        open.check_writable()?;
+        change(&open).inspect_err(|error| {
+            // A full disk lost nothing, so only other I/O errors poison.
+            open.poisoned.fetch_or(error.kind() == ErrorKind::Io, Ordering::AcqRel);
+        })
+    }
+
     /// The file that was the base when this process last looked.
     fn now(&self) -> Arc<OpenTree> {
         Arc::clone(&self.open.read())
@@ -110,13 +123,7 @@ impl OrderedBase for TreeBase {
     }
 
     fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
-        let _writing = self.writing.lock();
-        let open = self.now();
-        open.check_writable()?;
-        open.write(parts, at).inspect_err(|error| {
-            // A full disk lost nothing, so only other I/O errors poison.
-            open.poisoned.fetch_or(error.kind() == ErrorKind::Io, Ordering::AcqRel);
-        })
+        self.change_file(|open| open.write(parts, at))
     }
 
     fn commit_id(&self) -> Result<CommitId> {
@@ -166,6 +173,14 @@ impl OrderedBase for TreeBase {
 
     fn compact(&self, cancel: &Cancel) -> Result<bool> {
         self.compact_now(cancel).map(|()| true)
+    }
+
+    fn release_free(&self) -> Result<()> {
+        self.change_file(|open| open.release_free())
+    }
+
+    fn shrink(&self) -> Result<bool> {
+        self.change_file(|open| open.shrink())
     }
 
     fn has_older_files(&self) -> bool {

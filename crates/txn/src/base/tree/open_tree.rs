@@ -16,12 +16,16 @@ use rowmill_io::{DirectoryLock, Disk, RealDisk};
 use super::super::BatchParts;
 use super::commit::{store_head, write_next};
 use super::file::TreeFile;
-use super::free_pages::FreePages;
+use super::free_pages::{FreePages, PageRun};
 use super::head::TreeState;
 use super::held_reads::HeldReads;
 use super::names::{name_of, path_of};
 use super::page::PAGE_BYTES;
 use super::reader::TreeReader;
+use super::shrink::shrink;
+
+/// The most pages that move at once, so that a checkpoint that waits for it waits for few milliseconds.
+const MOVED_MAX: u64 = 2_048;
 
 /// An open file of a base, shared by the base and its reads. It is closed when the last of them is dropped.
 pub(super) struct OpenTree {
@@ -30,6 +34,8 @@ pub(super) struct OpenTree {
     newest: RwLock<TreeState>,
     /// The free pages of the newest state. Only a writer uses them.
     free: Mutex<FreePages>,
+    /// The free pages that generations before this one freed are holes, unless they were written since.
+    released: Mutex<u64>,
     pub(super) reads: HeldReads,
     /// Set if this process cannot tell a writer of its reads. This lock keeps writers out.
     _without_writers: Option<DirectoryLock>,
@@ -59,6 +65,7 @@ impl OpenTree {
             file,
             newest: RwLock::new(state),
             free: Mutex::default(),
+            released: Mutex::default(),
             reads,
             _without_writers: without_writers,
             path,
@@ -102,10 +109,57 @@ impl OpenTree {
         // `read` holds.
         let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
         let mut free = self.free.lock().clone();
+        self.note_ready(oldest);
         free.release(oldest);
         // SAFETY: the caller holds the writer's lock, and this process the directory's lock. The ready pages were freed
         // by a generation that is not newer than the oldest read of any process, so no read needs them.
         let (next, free) = unsafe { write_next(&self.file, &read.reader, free, parts, at)? };
+        self.store(&state, next, free)
+    }
+
+    /// Notes that pages which generations up to `oldest` freed become ready. Some of them may not be holes, so the next
+    /// [`OpenTree::release_free`] looks at all ready pages.
+    fn note_ready(&self, oldest: u64) {
+        let mut released = self.released.lock();
+        if *released <= oldest {
+            *released = 0;
+        }
+    }
+
+    /// Makes holes of the free pages that no read needs. The caller must hold the lock of the writer.
+    pub(super) fn release_free(self: &Arc<Self>) -> Result<()> {
+        let read = self.begin()?;
+        let oldest = self.reads.oldest_generation()?.unwrap_or(read.reader.state().generation);
+        // The newest state is on disk, so no crash brings back a state that uses these pages.
+        let mut released = self.released.lock();
+        let runs: Vec<PageRun> = self.free.lock().runs_freed_by(*released..=oldest).collect();
+        for (first, count) in runs {
+            self.file.handle().punch(first * PAGE_BYTES as u64, count * PAGE_BYTES as u64)?;
+        }
+        *released = oldest + 1;
+        Ok(())
+    }
+
+    /// Moves pages from the end of the file, and cuts it. Returns whether it may become even shorter. The caller must
+    /// hold the lock of the writer.
+    #[allow(unsafe_code)]
+    pub(super) fn shrink(self: &Arc<Self>) -> Result<bool> {
+        let read = self.begin()?;
+        let state = *read.reader.state();
+        let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
+        let mut free = self.free.lock().clone();
+        self.note_ready(oldest);
+        free.release(oldest);
+        // SAFETY: the caller holds the writer's lock, and this process the directory's lock. As for `write`, no read
+        // needs the ready pages.
+        match unsafe { shrink(&self.file, &read.reader, free, MOVED_MAX)? } {
+            Some((next, free)) => self.store(&state, next, free).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Stores the head of `next`, whose pages are written, in place of `state`.
+    fn store(&self, state: &TreeState, next: TreeState, free: FreePages) -> Result<()> {
         let stored = store_head(&self.file, &next);
         // From here on the new head may be on disk, whatever the calls said.
         self.poisoned.fetch_or(stored.is_err(), Ordering::AcqRel);

@@ -3,6 +3,8 @@
 //! Pages get the lowest free places, so that the file stays compact and pages that are written together come to be next
 //! to each other. Neighbours go to the disk in one call.
 
+use std::ops::Range;
+
 use rowmill_base::Result;
 use rowmill_io::DiskFile;
 
@@ -13,12 +15,12 @@ use super::page::{
     fits_in_page,
 };
 
-/// Bytes of neighbouring pages to gather before a call.
-const WRITE_BYTES: usize = 1 << 20;
+/// Bytes of neighbouring pages to gather before a call, and bytes that the system stores in one step. A commit that syncs
+/// the log at the same time waits for at most two steps, and not for the pages of a whole checkpoint.
+const STEP_BYTES: usize = 256 << 10;
 
-/// Bytes to write before the system is asked to begin to store them. A sync of everything at once would make commits
-/// wait that should sync the log at the same time.
-const STORE_BYTES: usize = 4 << 20;
+/// The range of a step in which nothing was written yet.
+const NOTHING: Range<u64> = Range { start: u64::MAX, end: 0 };
 
 /// The bytes of a page that nodes and slots can take.
 pub(super) const ROOM: usize = PAGE_BYTES - HEADER_LEN;
@@ -35,14 +37,27 @@ pub(super) struct PageWriter<'f> {
     /// Neighbouring pages that are not written yet, and the number of the first of them.
     pending: Vec<u8>,
     pending_at: u64,
-    /// Bytes that were written since the system was last asked to store some.
-    unstored: usize,
+    /// The range of the file that was written since the last step, and its bytes.
+    written: Range<u64>,
+    written_bytes: usize,
+    /// The range of the last step, which the system has begun to store.
+    storing: Range<u64>,
 }
 
 impl<'f> PageWriter<'f> {
     /// A writer of the state `generation`, which may use the ready pages of `free` and grow a file of `pages` pages.
     pub(super) fn new(file: &'f dyn DiskFile, generation: u64, free: FreePages, pages: u64) -> PageWriter<'f> {
-        PageWriter { file, generation, free, pages, pending: Vec::new(), pending_at: 0, unstored: 0 }
+        PageWriter {
+            file,
+            generation,
+            free,
+            pages,
+            pending: Vec::new(),
+            pending_at: 0,
+            written: NOTHING,
+            written_bytes: 0,
+            storing: NOTHING,
+        }
     }
 
     /// Writes a page with these nodes, which must fit.
@@ -98,7 +113,7 @@ impl<'f> PageWriter<'f> {
 
     fn gather(&mut self, number: u64, page: &PageBytes) -> Result<()> {
         let next = self.pending_at + (self.pending.len() / PAGE_BYTES) as u64;
-        if number != next || self.pending.len() >= WRITE_BYTES {
+        if number != next || self.pending.len() >= STEP_BYTES {
             self.flush()?;
             self.pending_at = number;
         }
@@ -118,12 +133,25 @@ impl<'f> PageWriter<'f> {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(bytes, offset)?;
-        self.unstored += bytes.len();
-        if self.unstored >= STORE_BYTES {
-            self.file.begin_store();
-            self.unstored = 0;
+        for (at, step) in (offset..).step_by(STEP_BYTES).zip(bytes.chunks(STEP_BYTES)) {
+            self.file.write_all_at(step, at)?;
+            self.written = self.written.start.min(at)..self.written.end.max(at + step.len() as u64);
+            self.written_bytes += step.len();
+            if self.written_bytes >= STEP_BYTES {
+                self.end_step()?;
+            }
         }
+        Ok(())
+    }
+
+    /// Has the system begin to store the pages of this step, and waits for those of the step before.
+    fn end_step(&mut self) -> Result<()> {
+        let (written, before) = (self.written.clone(), std::mem::replace(&mut self.storing, self.written.clone()));
+        self.file.begin_store(written.start, written.end - written.start)?;
+        if !before.is_empty() {
+            self.file.wait_stored(before.start, before.end - before.start)?;
+        }
+        (self.written, self.written_bytes) = (NOTHING, 0);
         Ok(())
     }
 }

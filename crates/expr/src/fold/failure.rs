@@ -86,7 +86,9 @@ fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
 
 /// Whether some value of type `from` cannot be cast to `to`.
 pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Decimal128, Decimal256, Float32, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
+    use DataType::{
+        Boolean, Date32, Decimal128, Decimal256, Float32, Float64, List, Null, Struct, Time64, Timestamp, Utf8View,
+    };
     match (from, to) {
         (from, to) if from == to => false,
         (Null, _) | (_, Utf8View) => false,

@@ -166,8 +166,8 @@ mod tests {
 
     fn samples() -> Vec<i256> {
         let mut samples = vec![i256::MIN, i256::MAX, i256::ZERO];
-        for bit in 0..255 {
-            let power = i256::ONE << bit;
+        for bit in 0..255_u8 {
+            let power: i256 = i256::ONE << bit;
             for value in [power, power.wrapping_sub(i256::ONE), power.wrapping_add(i256::ONE)] {
                 samples.extend([value, value.wrapping_neg()]);
             }

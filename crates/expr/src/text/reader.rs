@@ -571,15 +571,15 @@ mod tests {
         assert_eq!(parse_decimal("5e-4", 10, 2), Ok(0));
         assert_eq!(parse_decimal(".5", 3, 1), Ok(5));
         assert_eq!(parse_decimal("5.", 3, 1), Ok(50));
-        assert_eq!(parse_decimal("99.995", 4, 2), Err(OutOfRange));
+        assert_eq!(parse_decimal::<i128>("99.995", 4, 2), Err(OutOfRange));
         assert_eq!(parse_decimal("99.99", 4, 2), Ok(9999));
-        assert_eq!(parse_decimal("1e2000000000", 38, 0), Err(OutOfRange));
+        assert_eq!(parse_decimal::<i128>("1e2000000000", 38, 0), Err(OutOfRange));
         assert_eq!(parse_decimal("0e2000000000", 38, 0), Ok(0));
         assert_eq!(parse_decimal("1e-2000000000", 38, 0), Ok(0));
         assert_eq!(parse_decimal::<i128>(&"9".repeat(38), 38, 0), Ok(10_i128.pow(38) - 1));
-        assert_eq!(parse_decimal(&"9".repeat(39), 38, 0), Err(OutOfRange));
+        assert_eq!(parse_decimal::<i128>(&"9".repeat(39), 38, 0), Err(OutOfRange));
         for text in ["", ".", "-", "e5", "1e", "1.2.3", "0x1"] {
-            assert_eq!(parse_decimal(text, 38, 0), Err(Malformed), "{text:?}");
+            assert_eq!(parse_decimal::<i128>(text, 38, 0), Err(Malformed), "{text:?}");
         }
     }
 

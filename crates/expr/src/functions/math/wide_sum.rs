@@ -224,8 +224,8 @@ mod tests {
             i256::MINUS_ONE,
             bound.wrapping_sub(i256::ONE),
             bound.wrapping_sub(i256::ONE).opposite(),
-            i256::ONE << 84,
-            (i256::ONE << 168).opposite(),
+            i256::ONE << 84_u8,
+            (i256::ONE << 168_u8).opposite(),
         ] {
             let operand = Operand::constant(Arc::new(Decimal256Array::from(vec![value])));
             let parts = [0, 1, 2].map(|part| {

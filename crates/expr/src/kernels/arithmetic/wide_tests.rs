@@ -17,7 +17,7 @@ use super::arithmetic;
 use crate::kernels::cast::cast;
 use crate::kinds::digits_and_scale;
 use crate::text;
-use crate::typing::decimal_digits::decimal_result;
+use crate::typing::decimal_result;
 
 /// A whole number as its decimal digits, the lowest first, without zeros at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -221,7 +221,7 @@ mod tests {
             "SELECT 1 FROM t LIMIT 3 OFFSET 2"
         );
         assert_eq!(prepared("SELECT 1e400").unwrap_err().kind(), ErrorKind::NumericOutOfRange);
-        let long = format!("SELECT {}", "9".repeat(39));
+        let long = format!("SELECT {}", "9".repeat(77));
         assert_eq!(prepared(&long).unwrap_err().kind(), ErrorKind::NumericOutOfRange);
     }
 

@@ -15,7 +15,7 @@ use super::key::{KeyCodec, NULL, VALUE, damaged, decimal16, float32, float64, in
 use super::natives::native_array;
 use super::unchecked_texts::TextViews;
 use super::{ByteRows, ColumnValues};
-use crate::wide::of_ordered_bytes;
+use crate::wide::{WIDE_BYTES, of_ordered_bytes};
 
 impl KeyCodec {
     /// Adds the key of each row of `columns`, each after a copy of `head`. `columns` must have one array per part.
@@ -132,7 +132,9 @@ impl PartCursor<'_> {
             Some(2) => self.each_fixed(|_, _: Option<[u8; 2]>| Ok(())),
             Some(4) => self.each_fixed(|_, _: Option<[u8; 4]>| Ok(())),
             Some(8) => self.each_fixed(|_, _: Option<[u8; 8]>| Ok(())),
-            Some(_) => self.each_fixed(|_, _: Option<[u8; 16]>| Ok(())),
+            Some(16) => self.each_fixed(|_, _: Option<[u8; 16]>| Ok(())),
+            Some(WIDE_BYTES) => self.each_fixed(|_, _: Option<[u8; WIDE_BYTES]>| Ok(())),
+            Some(width) => unreachable!("no type has {width} bytes"),
             None => self.each_string(|_, _| Ok(())),
         }
     }

@@ -33,7 +33,9 @@ const PART: DataType = DataType::Decimal128(DIGITS_MAX, 0);
 const PART_BITS: u8 = 84;
 
 /// Digits after the last one of a decimal that an average computes before it is rounded to a double.
-const AVERAGE_DIGITS: u32 = 25;
+///
+/// A count has at most 19 digits, so at least 26 of these digits are significant.
+const AVERAGE_DIGITS: u32 = 45;
 
 pub(super) fn part_kinds(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     match arguments {
@@ -109,7 +111,7 @@ fn quotient(sum: i256, count: i64, scale: i64) -> f64 {
     let divisor = i256::from_i128(count.max(1).into());
     let (size, sign) = (sum.absolute(), if sum.is_negative() { -1.0 } else { 1.0 });
     let (whole, rest) = (size.wrapping_div(divisor), size.wrapping_rem(divisor));
-    // The rest is less than 2^63, so its product with 10^25 has less than 150 bits.
+    // The rest is less than 2^63, so its product with 10^45 has less than 213 bits.
     let scaled = rest.wrapping_mul(i256::power_of_ten(AVERAGE_DIGITS));
     let (digits, left) = (scaled.wrapping_div(divisor), scaled.wrapping_rem(divisor));
     let mut text = String::new();

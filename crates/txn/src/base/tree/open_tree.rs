@@ -46,6 +46,12 @@ pub(super) struct OpenTree {
     pub(super) poisoned: AtomicBool,
 }
 
+/// Whether an error says that the directory takes no new file, so that this process cannot tell of its reads there.
+fn takes_no_file(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull | QuotaExceeded)
+}
+
 impl OpenTree {
     /// Opens the file of this number in `dir`. To write, the caller must hold the directory's lock.
     pub(super) fn open(dir: &Path, number: u64, read_only: bool) -> Result<Arc<OpenTree>> {
@@ -55,7 +61,7 @@ impl OpenTree {
         let mut without_writers = None;
         let reads = match if read_only { HeldReads::told(&path) } else { Ok(HeldReads::untold(&path)) } {
             Ok(reads) => reads,
-            Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+            Err(e) if takes_no_file(&e) => {
                 without_writers = Some(DirectoryLock::keep_writers_out(dir)?);
                 HeldReads::untold(&path)
             }

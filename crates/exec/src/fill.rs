@@ -13,6 +13,7 @@
 
 mod columns;
 mod gaps;
+mod slice_order;
 mod sliced;
 
 use std::sync::Arc;
@@ -49,6 +50,9 @@ pub(crate) struct FillShape {
     plan: FillPlan,
     unit: TimeUnit,
     keys: RowKeys,
+    /// The columns of the input, all of which may be NULL.
+    input: SchemaRef,
+    /// The columns of the result.
     schema: SchemaRef,
 }
 
@@ -81,13 +85,15 @@ impl Fill {
 
 impl FillShape {
     fn new(schema: &SchemaRef, plan: &FillPlan) -> Result<Arc<FillShape>> {
-        let schema = with_nulls(schema);
-        let DataType::Timestamp(unit, _) = schema.field(plan.bucket).data_type() else {
+        let input = with_nulls(schema);
+        let DataType::Timestamp(unit, _) = input.field(plan.bucket).data_type() else {
             return Err(Error::internal("a bucket that is no timestamp"));
         };
-        let kinds = plan.keys.iter().map(|key| schema.field(*key).data_type().clone());
+        let kinds = plan.keys.iter().map(|key| input.field(*key).data_type().clone());
         let (unit, keys) = (*unit, RowKeys::new(kinds)?);
-        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, schema });
+        let kept = input.project(&plan.keep);
+        let schema = Arc::new(kept.map_err(|error| Error::internal(format!("the columns of a FILL: {error}")))?);
+        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, input, schema });
         // The rule must be right before a row is read.
         shape.buckets(plan.buckets.origin)?;
         Ok(shape)

@@ -57,7 +57,7 @@ use rowmill_base::{Broker, Cancel, Error};
 use rowmill_plan::{SortKey, WindowCall};
 use rowmill_storage::spill::TempSpace;
 
-pub(crate) use self::entry::sort_entries;
+pub(crate) use self::entry::{WindowEntry, sort_entries};
 pub(crate) use self::frame::Frames;
 pub(crate) use self::frame_aggregate::{FrameAggregate, FrameColumns};
 pub(crate) use self::tree::{FoldedNumbers, fold_words, folded_numbers};

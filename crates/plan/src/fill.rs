@@ -84,7 +84,7 @@ impl LogicalFill {
 
 /// The rows of the input, and for each combination of keys a row for each bucket without one.
 ///
-/// The input must be ordered by the keys and then by the bucket. The result has the same columns and the same order.
+/// The input must be ordered by the keys and then by the bucket. The result has the same order.
 #[derive(Clone, Debug)]
 pub struct Fill {
     /// The rows.
@@ -103,6 +103,8 @@ pub struct Fill {
     pub to: Option<i64>,
     /// The values of the columns that are neither keys nor the bucket, one for each column of the input.
     pub values: Vec<FillMode<Constant, usize>>,
+    /// The columns of the input that the result has.
+    pub keep: Vec<usize>,
     /// The result.
     pub schema: SchemaRef,
 }

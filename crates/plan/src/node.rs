@@ -429,8 +429,9 @@ impl Node {
             Node::Series(series) => series.keep.get(column).is_some_and(|column| series.input.is_nullable(*column)),
             // A key has the values of the input. Other columns may be NULL in the rows that are added.
             Node::Fill(fill) => {
-                let is_kept = fill.keys.contains(&column) || column == fill.bucket;
-                !is_kept || fill.input.is_nullable(column)
+                let column = fill.keep[column];
+                let stays = fill.keys.contains(&column) || column == fill.bucket;
+                !stays || fill.input.is_nullable(column)
             }
             // A later round may give NULL even if the first one does not.
             Node::Recursive(_) | Node::RecursiveRows { .. } => true,

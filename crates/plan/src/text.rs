@@ -165,7 +165,10 @@ impl Node {
                 input.column_names(names)
             }
             Node::SetAll(set) => set.left.column_names(names),
-            Node::Fill(fill) => fill.input.column_names(names),
+            Node::Fill(fill) => {
+                let of_input = fill.input.column_names(names);
+                fill.keep.iter().map(|column| of_input[*column].clone()).collect()
+            }
             Node::Recursive(recursive) => recursive.base.column_names(names),
             Node::Unnest(Unnest { input, keep, schema, .. }) | Node::Series(Series { input, keep, schema, .. }) => {
                 let of_input = input.column_names(names);

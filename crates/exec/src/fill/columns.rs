@@ -137,10 +137,10 @@ impl FillColumns {
         let filled = std::mem::take(&mut self.filled);
         let columns = if filled.is_empty() {
             let sources = UInt32Array::from(sources);
-            input.columns().iter().map(|column| taken(column, &sources)).collect::<Result<Vec<_>>>()?
+            self.shape.plan.keep.iter().map(|place| taken(input.column(*place), &sources)).collect::<Result<Vec<_>>>()?
         } else {
             let sources = FillSources::of(sources, ticks, filled);
-            (0..input.num_columns()).map(|place| self.column(gaps, place, &sources)).collect::<Result<_>>()?
+            self.shape.plan.keep.iter().map(|place| self.column(gaps, *place, &sources)).collect::<Result<_>>()?
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.shape.schema), columns, &options).map_err(failed)

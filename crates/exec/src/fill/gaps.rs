@@ -146,7 +146,7 @@ impl Gaps {
 
     /// Takes the next rows of the input.
     pub(super) fn read(&mut self, batch: &RecordBatch) -> Result<()> {
-        let schema = Arc::clone(&self.shape.schema);
+        let schema = Arc::clone(&self.shape.input);
         let batch = with_schema(batch, &schema)?;
         let rows = match (&self.rows, self.previous) {
             (Some(rows), Some(previous)) => joined(&schema, &rows.slice(previous, 1), &batch)?,
@@ -184,7 +184,7 @@ impl Gaps {
                 self.gap = Some(Gap { ticks, end: to, previous: None, next: None });
             }
             self.set_buckets(buckets);
-            self.rows = Some(RecordBatch::new_empty(Arc::clone(&self.shape.schema)));
+            self.rows = Some(RecordBatch::new_empty(Arc::clone(&self.shape.input)));
         } else if let Some(previous) = self.previous {
             self.gap = self.gap_after(previous)?;
         }

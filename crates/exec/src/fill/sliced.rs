@@ -22,13 +22,13 @@ use rowmill_plan::Fill as FillPlan;
 use rowmill_storage::times_of;
 
 use super::gaps::{Gaps, Section};
+use super::slice_order::{SliceOrder, key_numbers};
 use super::{FillShape, FillWorker, with_schema};
 use crate::batch::{BatchSource, Batches};
 use crate::row_set::RowSet;
 use crate::share::share;
 use crate::sort::copied;
 use crate::time_slices::SliceRelay;
-use crate::window::sort_entries;
 
 /// The name of the operator in errors.
 const OWNER: &str = "FILL";
@@ -104,7 +104,7 @@ impl SlicedFill {
     fn slice(&self, slice: usize) -> Result<Option<SortedSlice>> {
         let duty = self.carried.begin(slice);
         let is_last = slice + 1 == self.slices.count();
-        let schema = &self.shape.schema;
+        let schema = &self.shape.input;
         let mut memory = self.broker.reservation(OWNER);
         let mut batches = Vec::new();
         for batch in self.slices.rows(slice)? {
@@ -116,26 +116,11 @@ impl SlicedFill {
         drop(batches);
         // The last row of each key, and the order of the rows, are found before this worker waits for the slice before.
         let keys: Vec<ArrayRef> = self.shape.plan.keys.iter().map(|key| Arc::clone(rows.column(*key))).collect();
-        let keys = self.shape.keys.encode(&keys)?;
         let ticks = times_of(rows.column(self.shape.plan.bucket))?;
         let mut known = RowSet::new(self.broker.reservation(OWNER));
-        // An entry has the number of the key, the bucket, and the row in its lowest 32 bits.
-        let first = ticks.iter().min().copied().unwrap_or_default();
-        let bits =
-            ticks.iter().map(|ticks| ticks.abs_diff(first)).max().map_or(0, |span| u64::BITS - span.leading_zeros());
-        let mut order: Vec<u128> = Vec::with_capacity(rows.num_rows());
-        for (row, ticks) in (0_u32..).zip(&ticks) {
-            let key = known.insert(keys.get(row as usize)).0 as u128;
-            order.push((key << bits | u128::from(ticks.abs_diff(first))) << u32::BITS | u128::from(row));
-        }
-        drop(keys);
-        let mut scratch = Vec::new();
-        let key_bits = usize::BITS - known.len().leading_zeros();
-        sort_entries(&mut order, &mut scratch, u32::BITS, u32::BITS + bits + key_bits);
-        known.account((order.capacity() + scratch.capacity()) * size_of::<u128>())?;
-        drop(scratch);
-        let key_of = |entry: &u128| (entry >> u32::BITS >> bits) as u32;
-        let row_of = |entry: &u128| *entry as u32;
+        let numbers = key_numbers(&keys, rows.num_rows(), &self.shape.keys, &mut known)?;
+        let order = SliceOrder::of(&numbers, &ticks, &mut known)?;
+        drop((keys, numbers, ticks));
 
         let Some(before) = duty.value_before(&self.cancel)? else { return Ok(None) };
         let carried = before.as_ref().map_or(0, |before| before.rows.num_rows());
@@ -154,8 +139,7 @@ impl SlicedFill {
                 None => others.push(row as u32),
             }
         }
-        let of_keys = || order.chunk_by(|one, next| key_of(one) == key_of(next));
-        let last_rows = of_keys().filter_map(|rows| rows.last()).map(|last| carried as u32 + row_of(last));
+        let last_rows = order.of_keys().filter_map(|(_, rows)| rows.last()).map(|last| carried as u32 + last);
         duty.hand_on(Some(self.carried_rows(&all, others.iter().copied().chain(last_rows).collect())?));
 
         let mut places = Vec::with_capacity(order.len() + carried);
@@ -165,10 +149,9 @@ impl SlicedFill {
             section.keys.push(key);
             section.are_carried.push(is_carried);
         };
-        for rows in of_keys() {
-            let key = key_of(&rows[0]);
+        for (key, rows) in order.of_keys() {
             carried_of[key as usize].into_iter().for_each(|row| add(key, row, true));
-            rows.iter().for_each(|row| add(key, carried as u32 + row_of(row), false));
+            rows.iter().for_each(|row| add(key, carried as u32 + row, false));
         }
         if is_last {
             // The buckets after the last row of a key go up to the end of the range.
@@ -247,6 +230,6 @@ fn options(rows: usize) -> RecordBatchOptions {
     RecordBatchOptions::new().with_row_count(Some(rows))
 }
 
-fn failed(error: arrow::error::ArrowError) -> Error {
+pub(super) fn failed(error: arrow::error::ArrowError) -> Error {
     Error::internal(format!("cannot fill a slice of time: {error}"))
 }

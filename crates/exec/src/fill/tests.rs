@@ -47,6 +47,7 @@ fn plan(mode: FillMode<Constant, usize>, range: Option<(i64, i64)>, has_key: boo
         from: range.map(|range| range.0 * 60_000_000),
         to: range.map(|range| range.1 * 60_000_000),
         values: vec![FillMode::Null, FillMode::Null, mode],
+        keep: vec![0, 1, 2],
         schema: Arc::clone(rows.schema()),
     }
 }

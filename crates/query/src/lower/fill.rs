@@ -42,6 +42,8 @@ impl Lowerer<'_> {
                 Some(FillMode::Value(value)) => FillMode::Value(constant(value)?),
             });
         }
+        let keep: Vec<usize> = (0..sorted.ids.len()).filter(|at| needed.contains(sorted.ids[*at])).collect();
+        let ids: Vec<ColumnId> = keep.iter().map(|at| sorted.ids[*at]).collect();
         let node = Fill {
             input: Arc::clone(sorted.node()),
             keys: fill.keys.iter().map(|key| position(*key)).collect::<Result<_>>()?,
@@ -51,9 +53,10 @@ impl Lowerer<'_> {
             from: ticks(fill.from.as_ref(), "FROM")?,
             to: ticks(fill.to.as_ref(), "TO")?,
             values,
-            schema: self.schema(&sorted.ids),
+            keep,
+            schema: self.schema(&ids),
         };
-        Ok(LoweredRelation::new(Node::Fill(node), sorted.ids))
+        Ok(LoweredRelation::new(Node::Fill(node), ids))
     }
 }
 

@@ -23,7 +23,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_expr::time_buckets::{BucketRule, TimeBuckets};
-use rowmill_plan::{Fill as FillPlan, FilledBuckets};
+use rowmill_plan::{Fill as FillPlan, FillMode, FilledBuckets};
 
 use self::columns::FillColumns;
 use self::gaps::{Gaps, NextRow};
@@ -54,6 +54,8 @@ pub(crate) struct FillShape {
     input: SchemaRef,
     /// The columns of the result.
     schema: SchemaRef,
+    /// Whether a column of the result depends on the times of rows that are added.
+    needs_ticks: bool,
 }
 
 impl Fill {
@@ -93,7 +95,9 @@ impl FillShape {
         let (unit, keys) = (*unit, RowKeys::new(kinds)?);
         let kept = input.project(&plan.keep);
         let schema = Arc::new(kept.map_err(|error| Error::internal(format!("the columns of a FILL: {error}")))?);
-        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, input, schema });
+        let is_of_time = |column: &usize| *column == plan.bucket || matches!(plan.values[*column], FillMode::Linear);
+        let needs_ticks = plan.keep.iter().any(is_of_time);
+        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, input, schema, needs_ticks });
         // The rule must be right before a row is read.
         shape.buckets(plan.buckets.origin)?;
         Ok(shape)

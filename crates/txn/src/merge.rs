@@ -5,6 +5,7 @@
 //! of them. Readers of older snapshots keep the old blocks. A transaction that deletes a row of an old block finds the
 //! row again by its number. Each merge is one commit. `time_merge.rs` merges the blocks of time tables.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,18 +129,9 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     let (Some(first), Some(last)) = (numbers.first().copied(), numbers.last().copied()) else {
         return Err(Error::internal("the commit that emptied a block did not drop it"));
     };
-    let dense = last - first + 1 == numbers.len() as u64;
-    let mut targets = engine.column_targets(def)?;
-    if !dense {
-        let file = engine.column_file(def.id, ROW_NUMBERS)?;
-        targets.push(ColumnTarget { id: ROW_NUMBERS, kind: SqlType::UInt64, file });
-    }
-    let rows = numbers.len();
     let source = MergedTable { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
-    let owner = BlockOwner { table: def.id, block: engine.ids().block() };
-    let chunks = write_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
     // The merged block must be on disk before a commit names it. Commits go on until we take the lock.
-    let merged = Block::new(owner.block, RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
+    let merged = write_numbered(engine, def, &source, RowNumber(first)..RowNumber(last + 1), stop)?;
     sync_blocks(engine, [Arc::new(merged.clone())].iter())?;
 
     let committing = engine.lock_commit();
@@ -165,6 +157,26 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     engine.journal().wait_for(&published)?;
     engine.reap();
     Ok(true)
+}
+
+/// Writes `source` as a block of rows with ascending row numbers in the range `numbers`. If rows are missing in the range,
+/// the source must have one more column than the table: each row's distance from the beginning of the range.
+pub(crate) fn write_numbered(
+    engine: &Core,
+    def: &TableDef,
+    source: &dyn BlockSource,
+    numbers: Range<RowNumber>,
+    stop: &Cancel,
+) -> Result<Block> {
+    let rows = source.rows();
+    let mut targets = engine.column_targets(def)?;
+    if numbers.end.0 - numbers.start.0 > rows as u64 {
+        let file = engine.column_file(def.id, ROW_NUMBERS)?;
+        targets.push(ColumnTarget { id: ROW_NUMBERS, kind: SqlType::UInt64, file });
+    }
+    let owner = BlockOwner { table: def.id, block: engine.ids().block() };
+    let chunks = write_block(owner, source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
+    Ok(Block::new(owner.block, numbers, rows, chunks, None))
 }
 
 /// One block of a merge, in its state when the merge began.

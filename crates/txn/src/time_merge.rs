@@ -35,15 +35,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
 use arrow::compute::{concat, take};
 use roaring::RoaringBitmap;
-use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType};
-use rowmill_storage::{
-    Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, time_order, times_of, write_block,
-};
+use rowmill_base::{Cancel, Error, Result, RowNumber};
+use rowmill_storage::{Block, BlockSource, TableDef, time_order, times_of};
 
 use crate::change::{CommitChange, TableChange};
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
-use crate::merge::{MergedBlock, small_group};
+use crate::merge::{MergedBlock, small_group, write_numbered};
 use crate::renumbering::Renumbering;
 use crate::snapshot::TableSnapshot;
 
@@ -191,7 +189,8 @@ pub(crate) fn rewrite(
     for places in cut(order.len(), engine.rows_per_block()) {
         stop.check()?;
         let own = exchanges.then(|| &old[places.clone()]);
-        let block = write_rows(engine, &OrderedRows::new(def, &parts, &order[places.clone()], own), stop)?;
+        let rows = OrderedRows::new(def, &parts, &order[places.clone()], own);
+        let block = write_numbered(engine, def, &rows, rows.numbers(), stop)?;
         made.push((places, Arc::new(block)));
     }
     // The blocks must be on disk before a commit names them. Commits go on until we take the lock.
@@ -239,19 +238,6 @@ pub(crate) fn rewrite(
     engine.journal().wait_for(&published)?;
     engine.reap();
     Ok(true)
-}
-
-/// Writes a block of `rows`. Without numbers of their own, the rows are numbered from 0.
-fn write_rows(engine: &Core, rows: &OrderedRows<'_>, stop: &Cancel) -> Result<Block> {
-    let def = rows.def;
-    let mut targets = engine.column_targets(def)?;
-    if rows.has_gaps() {
-        let file = engine.column_file(def.id, ROW_NUMBERS)?;
-        targets.push(ColumnTarget { id: ROW_NUMBERS, kind: SqlType::UInt64, file });
-    }
-    let owner = BlockOwner { table: def.id, block: engine.ids().block() };
-    let chunks = write_block(owner, rows, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
-    Ok(Block::new(owner.block, rows.numbers(), rows.rows(), chunks, None))
 }
 
 /// The rows of all parts in the order of time, each as its index among the live rows of the parts.
@@ -302,18 +288,12 @@ impl<'a> OrderedRows<'a> {
         OrderedRows { def, parts: taken, order: UInt32Array::from(order), own_numbers }
     }
 
-    /// The range of the row numbers.
+    /// The range of the row numbers. Without numbers of their own, the rows are numbered from 0.
     fn numbers(&self) -> Range<RowNumber> {
         match self.own_numbers {
             Some(numbers @ [first, ..]) => RowNumber(*first)..RowNumber(numbers[numbers.len() - 1] + 1),
             _ => RowNumber(0)..RowNumber(self.order.len() as u64),
         }
-    }
-
-    /// Whether numbers within the range belong to no row of the block.
-    fn has_gaps(&self) -> bool {
-        let Range { start, end } = self.numbers();
-        end.0 - start.0 > self.order.len() as u64
     }
 }
 

@@ -21,6 +21,15 @@ pub(super) enum NextRow {
     BatchEnds,
 }
 
+/// Rows that are added one after the other.
+pub(super) struct GapRows {
+    pub(super) rows: usize,
+    /// The last row before them that has their keys.
+    pub(super) previous: Option<usize>,
+    /// The first row after them that has their keys.
+    pub(super) next: Option<usize>,
+}
+
 /// The buckets that are still missing before a row.
 struct Gap {
     ticks: i64,
@@ -220,28 +229,32 @@ impl Gaps {
         }
     }
 
-    /// Appends the beginnings of at most `rows_max` buckets of the gap that comes next. Returns the last row before
-    /// them that has their keys, and the first row after them.
-    pub(super) fn read_gap(&mut self, rows_max: usize, ticks: &mut Vec<i64>) -> Result<(Option<usize>, Option<usize>)> {
+    /// Takes at most `rows_max` buckets of the gap that comes next. Appends their beginnings to `ticks`, if it is given.
+    pub(super) fn read_gap(&mut self, rows_max: usize, ticks: Option<&mut Vec<i64>>) -> Result<GapRows> {
         let gap = self.gap.as_mut().expect("a gap comes next");
+        let mut taken = 0;
         if let Some(stride) = self.stride {
             let left = gap.end.saturating_sub(gap.ticks);
             let rows = rows_max.min(usize::try_from((left - 1) / stride + 1).unwrap_or(usize::MAX));
             let first = gap.ticks;
-            ticks.extend((0..rows as i64).map(|row| first + row * stride));
+            if let Some(ticks) = ticks {
+                ticks.extend((0..rows as i64).map(|row| first + row * stride));
+            }
+            taken = rows;
             // The last bucket may be the last one of the type.
             gap.ticks = first.saturating_add(stride.saturating_mul(rows as i64));
         } else {
             let buckets = self.buckets.as_ref().expect("the buckets are known with the first row");
-            for _ in 0..rows_max {
-                if gap.ticks >= gap.end {
-                    break;
+            let mut ticks = ticks;
+            while taken < rows_max && gap.ticks < gap.end {
+                if let Some(ticks) = &mut ticks {
+                    ticks.push(gap.ticks);
                 }
-                ticks.push(gap.ticks);
                 gap.ticks = buckets.next(gap.ticks).ok_or_else(out_of_range)?;
+                taken += 1;
             }
         }
-        Ok((gap.previous, gap.next))
+        Ok(GapRows { rows: taken, previous: gap.previous, next: gap.next })
     }
 
     /// Finds the gap before the row `next`.
@@ -252,7 +265,9 @@ impl Gaps {
                 self.is_reached = true;
                 if let (Some(before), Some(end)) = (self.ticks_of(previous), self.ticks_of(self.next)) {
                     let ticks = self.next_bucket(before)?;
-                    self.gap = Some(Gap { ticks, end, previous: Some(previous), next: Some(self.next) });
+                    if ticks < end {
+                        self.gap = Some(Gap { ticks, end, previous: Some(previous), next: Some(self.next) });
+                    }
                 }
             }
             Some(previous) => {

@@ -169,3 +169,88 @@ impl BitsOfEntries {
 fn width(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int32Array, Int64Array, StringViewArray};
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    use rowmill_base::Broker;
+
+    use super::*;
+
+    fn known() -> RowSet {
+        RowSet::new(Broker::new(1 << 30).reservation("a test"))
+    }
+
+    /// The numbers of keys must be the same exactly where `texts` are.
+    fn check(columns: &[ArrayRef], texts: &[String]) {
+        let keys = RowKeys::new(columns.iter().map(|column| column.data_type().clone())).expect("types of keys");
+        let mut set = known();
+        let numbers = key_numbers(columns, texts.len(), &keys, &mut set).expect("keys");
+        let mut of_text: HashMap<&str, u32> = HashMap::new();
+        for (text, number) in texts.iter().zip(&numbers) {
+            assert_eq!(of_text.entry(text).or_insert(*number), number, "{text}");
+        }
+        assert_eq!(of_text.len(), set.len());
+    }
+
+    #[test]
+    fn equal_keys_have_equal_numbers_whatever_their_bits() {
+        let random = &mut SmallRng::seed_from_u64(5);
+        // With many distinct keys, rows are not compared by their bits.
+        for distinct in [1, 3, 1_000, 40_000] {
+            let rows: Vec<i64> = (0..60_000).map(|_| random.random_range(0..distinct)).collect();
+            let with_nulls = |row: &i64| (row % 7 > 0).then_some(*row);
+            let texts: Vec<String> = rows.iter().map(i64::to_string).collect();
+            let long = |row: &i64| format!("a text of more than twelve bytes, {row}");
+            let columns: [ArrayRef; 4] = [
+                Arc::new(Int64Array::from(rows.clone())),
+                Arc::new(rows.iter().map(|row| *row as i32).collect::<Int32Array>()),
+                Arc::new(texts.iter().map(Some).collect::<StringViewArray>()),
+                Arc::new(rows.iter().map(long).map(Some).collect::<StringViewArray>()),
+            ];
+            for column in &columns {
+                check(std::slice::from_ref(column), &texts);
+            }
+            check(&[], &vec![String::new(); 10]);
+            let column: ArrayRef = Arc::new(rows.iter().map(with_nulls).collect::<Int64Array>());
+            let of_nulls: Vec<String> = rows.iter().map(|row| format!("{:?}", with_nulls(row))).collect();
+            check(&[column], &of_nulls);
+            let halves: ArrayRef = Arc::new(rows.iter().map(|row| row / 2).collect::<Int64Array>());
+            let rests: ArrayRef = Arc::new(rows.iter().map(|row| row % 2).collect::<Int64Array>());
+            check(&[halves, rests], &texts);
+        }
+        let floats = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0];
+        let column: ArrayRef = Arc::new((0..100).map(|row| Some(floats[row % 5])).collect::<Float64Array>());
+        let texts: Vec<String> =
+            (0..100).map(|row| ["zero", "zero", "nan", "nan", "one"][row % 5].to_owned()).collect();
+        check(&[column], &texts);
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_keys_and_buckets() {
+        let random = &mut SmallRng::seed_from_u64(6);
+        // The last of these needs entries of more than 64 bits.
+        for (keys, unit) in [(1, 1), (5, 60_000_000_000), (900, 1 << 20), (70_000, 7_777_777_777_777)] {
+            for rows in [0, 1, 10, 5_000] {
+                let mut set = known();
+                (0..keys).for_each(|key: u64| {
+                    set.insert(&key.to_le_bytes());
+                });
+                let numbers: Vec<u32> = (0..rows).map(|_| random.random_range(0..keys) as u32).collect();
+                let ticks: Vec<i64> = (0..rows).map(|_| random.random_range(-1_000..1_000) * unit).collect();
+                let order = SliceOrder::of(&numbers, &ticks, &mut set).expect("memory");
+                let mut expected: Vec<(u32, i64, u32)> =
+                    (0..rows).map(|row| (numbers[row as usize], ticks[row as usize], row)).collect();
+                expected.sort_unstable();
+                let rows = order.of_keys().flat_map(|(key, rows)| rows.iter().map(move |row| (key, *row)));
+                assert_eq!(rows.collect::<Vec<_>>(), expected.iter().map(|row| (row.0, row.2)).collect::<Vec<_>>());
+                assert_eq!(order.len(), expected.len());
+            }
+        }
+    }
+}

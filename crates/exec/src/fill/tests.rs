@@ -206,3 +206,24 @@ fn slices_of_time_are_filled_like_sorted_rows() {
         assert_eq!(found, expected, "round {round}: {plan:?}");
     }
 }
+
+#[test]
+fn only_kept_columns_are_made() {
+    let rows = &ROWS[..3];
+    for batch_rows in [1, 3, 1024] {
+        for mode in [FillMode::Previous(2), FillMode::Linear, FillMode::Null] {
+            let whole = plan(mode.clone(), Some((9, 14)), true);
+            let all = filled(rows, batch_rows, &whole, 1);
+            for keep in [vec![2], vec![1, 2], vec![2, 0], vec![]] {
+                let kept = FillPlan { keep: keep.clone(), ..whole.clone() };
+                let fill: Arc<dyn BatchSource> =
+                    Fill::new(input(rows, batch_rows), &kept, batch_rows, Cancel::new()).unwrap();
+                let batches = collect(&fill, 1).unwrap();
+                assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), all.len());
+                let Some(place) = keep.iter().position(|column| *column == 2) else { continue };
+                let values = batches.iter().flat_map(|batch| batch.column(place).as_primitive::<Int64Type>());
+                assert_eq!(values.collect::<Vec<_>>(), all.iter().map(|row| row.2).collect::<Vec<_>>());
+            }
+        }
+    }
+}

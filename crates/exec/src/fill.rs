@@ -50,7 +50,7 @@ pub(crate) struct FillShape {
     plan: FillPlan,
     unit: TimeUnit,
     keys: RowKeys,
-    /// The columns of the input, all of which may be NULL.
+    /// The columns of the input. Each of them may be NULL.
     input: SchemaRef,
     /// The columns of the result.
     schema: SchemaRef,

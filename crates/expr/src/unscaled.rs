@@ -233,7 +233,7 @@ impl Unscaled for i256 {
         if high == 0 {
             return sign * low as f64;
         }
-        // The 128 highest bits, of which the last one also stands for all bits below, decide the rounding.
+        // The 128 highest bits decide the rounding. The last of them also stands for all bits below.
         let shift = high.leading_zeros();
         let top = if shift == 0 { high } else { high << shift | low >> (128 - shift) };
         let is_cut = low << shift != 0;

@@ -445,8 +445,8 @@ fn decimal_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
     narrow(&wide, &wide_whole, to)
 }
 
-/// Converts integers and decimals to decimals of which one type has 256 bits, or such decimals to floats. Digits after the scale are rounded half
-/// away from zero.
+/// Converts integers and decimals to decimals, where one of the types has 256 bits, or decimals of 256 bits to floats.
+/// Digits after the scale are rounded half away from zero.
 fn by_wide_decimal(array: &ArrayRef, to: &DataType) -> Converted {
     let exact = match array.data_type() {
         // Decimals of other programs may count in tens, hundreds and so on.

@@ -123,7 +123,7 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
         let again = space.if_quiet(&engine, stop);
         if again.is_none() {
             engine.stored().is_watched.store(false, Ordering::SeqCst);
-            // A commit that has come meanwhile did not ring.
+            // A commit that came before this line did not ring.
             return (engine.latest().commit != space.seen()).then_some(SETTLE);
         }
         again
@@ -133,7 +133,7 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
 
 /// Notes the size of the base for the next checkpoints.
 fn note_base(engine: &Core) {
-    // If the base does not tell its size, its last one stands.
+    // If the base does not tell its size, we keep the last one.
     if let Ok(space) = engine.base().space() {
         engine.stored().schedule.note_base(space.file_bytes.saturating_sub(space.free_bytes));
     }

@@ -1,8 +1,8 @@
 //! What each byte of the database's directory is used for.
 //!
 //! We walk through the directory, sort its files by their names, and ask the base and the log how much of their files
-//! they need. The parts have all bytes that the system counts for the directory, as `du` does. Commits that go on
-//! meanwhile may be counted in part.
+//! they need. The parts have all bytes that the system counts for the directory, as `du` does. Commits that happen
+//! during the walk may be counted in part.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -55,7 +55,7 @@ impl Core {
         let files = FileBytes::below(path)?;
         // Files change while we look at them. A part must not be greater than the files that it is a part of.
         let mut base_rest = files.base;
-        // Free pages may be holes in the file, so they have what is left. A base of another kind does not tell its
+        // Free pages may be holes in the file, so they have the rest. A base of another kind does not tell its
         // size.
         let base_used = match base.file_bytes {
             0 => u64::MAX,
@@ -88,7 +88,7 @@ impl Core {
     }
 }
 
-/// Takes `wanted` bytes, or as many as there are, off `rest`.
+/// Takes `wanted` bytes off `rest`, or all of them if there are fewer.
 fn take(rest: &mut u64, wanted: u64) -> u64 {
     let taken = wanted.min(*rest);
     *rest -= taken;
@@ -128,7 +128,7 @@ fn blocks_of(metadata: &Metadata) -> u64 {
     metadata.blocks() * BLOCK_BYTES
 }
 
-/// Passes each file and folder below `folder` to `each`. Files that disappear meanwhile may be included or not.
+/// Passes each file and folder below `folder` to `each`. Files that disappear during the walk may be included or not.
 fn walk(folder: &Path, each: &mut dyn FnMut(&Path, &Metadata)) -> Result<()> {
     let gone_is_fine = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),

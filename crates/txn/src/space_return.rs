@@ -46,7 +46,7 @@ impl SpaceReturn {
         if begun < self.rest_until {
             return;
         }
-        // Nothing is lost if it fails: the next checkpoint reports what is wrong with the base.
+        // Nothing is lost if it fails: the next checkpoint reports a fault of the base.
         let _ = engine.base().release_free();
         self.rest_until = Instant::now() + begun.elapsed() * (TIME_SHARE - 1);
     }
@@ -58,7 +58,7 @@ impl SpaceReturn {
         if std::mem::replace(&mut self.seen, last) != last {
             return Some(QUIET);
         }
-        // A check or a backup takes its time, and looks at the base meanwhile.
+        // A check or a backup reads the base for a long time.
         let Some(mut stored) = engine.stored().try_hold_for(Duration::ZERO) else { return Some(QUIET) };
         let log_bytes = engine.latest().log_end.0.saturating_sub(engine.stored().log_end().0);
         if log_bytes >= LOG_BYTES_MIN {

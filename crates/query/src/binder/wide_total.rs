@@ -1,4 +1,4 @@
-//! `sum` and `avg` of decimals of more than 38 digits, as aggregates of which groups and windows have states.
+//! `sum` and `avg` of decimals of more than 38 digits, as aggregates that groups and windows know.
 //!
 //! `crates/expr/src/functions/math/wide_sum.rs` explains the functions and why they are exact.
 

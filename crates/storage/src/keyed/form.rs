@@ -143,7 +143,7 @@ impl ValueForm {
     }
 }
 
-/// Whether the number of these ordered bytes has at most so many digits.
+/// Whether the number of these ordered bytes has at most `digits` digits.
 fn has_digits(bytes: [u8; WIDE_BYTES], digits: u8) -> bool {
     let value = of_ordered_bytes(bytes);
     match i256::from_i128(10).checked_pow(u32::from(digits)) {

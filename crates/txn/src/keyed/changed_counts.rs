@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use rowmill_base::IndexId;
 
-/// The first limit of an index of which nothing is known.
+/// The first limit of an index whose writes were not counted before.
 pub(crate) const ROWS_MIN: u64 = 1_000;
 
 /// The numbers of rows that were written, by index.

@@ -149,7 +149,7 @@ fn aggregates_of_long() -> Vec<Aggregate> {
 }
 
 /// The values of [`aggregates_of_long`] for one group. The bytes of two of these sketches depend on the order of the
-/// rows, which is not the same in all runs, so we keep what is read from them.
+/// rows, which differs from run to run, so we keep values that a function reads from them.
 struct LongSketches {
     theta: ModelValue,
     kll_count: String,

@@ -103,7 +103,7 @@ impl FreePages {
     }
 
     /// Chooses the page of a file of `pages` pages from which on used pages should move to ready places before it: at
-    /// most `moved_max` pages, and as many as there are places, with places for the branches above them. Returns
+    /// most `moved_max` pages, and no more than there are places for them and for the branches above them. Returns
     /// `pages` if there is no place.
     pub(super) fn place_to_move_from(&self, pages: u64, moved_max: u64) -> u64 {
         let mut free: Vec<(PageRun, bool)> = self.ready[self.next..].iter().map(|run| (*run, true)).collect();

@@ -113,14 +113,20 @@ impl OpenTree {
         let state = *read.reader.state();
         // Pages that a generation freed belong to the states before it. A crash during this write leaves `state`, which
         // `read` holds.
-        let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
-        let mut free = self.free.lock().clone();
-        self.note_ready(oldest);
-        free.release(oldest);
+        let free = self.free_for(&state)?;
         // SAFETY: the caller holds the writer's lock, and this process the directory's lock. The ready pages were freed
         // by a generation that is not newer than the oldest read of any process, so no read needs them.
         let (next, free) = unsafe { write_next(&self.file, &read.reader, free, parts, at)? };
         self.store(&state, next, free)
+    }
+
+    /// The free pages for a change of `state`, which the caller reads. Those that no read of any process needs are ready.
+    fn free_for(&self, state: &TreeState) -> Result<FreePages> {
+        let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
+        let mut free = self.free.lock().clone();
+        self.note_ready(oldest);
+        free.release(oldest);
+        Ok(free)
     }
 
     /// Notes that pages which generations up to `oldest` freed become ready. Some of them may not be holes, so the next
@@ -152,10 +158,7 @@ impl OpenTree {
     pub(super) fn shrink(self: &Arc<Self>) -> Result<bool> {
         let read = self.begin()?;
         let state = *read.reader.state();
-        let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
-        let mut free = self.free.lock().clone();
-        self.note_ready(oldest);
-        free.release(oldest);
+        let free = self.free_for(&state)?;
         // SAFETY: the caller holds the writer's lock, and this process the directory's lock. As for `write`, no read
         // needs the ready pages.
         match unsafe { shrink(&self.file, &read.reader, free, MOVED_MAX)? } {

@@ -57,7 +57,7 @@ pub(super) unsafe fn shrink(
         freed = moves.freed;
     }
     if freed.is_empty() && pages.free.count_at_end(pages.pages) == 0 {
-        // What is at the end cannot move.
+        // The pages at the end cannot move.
         return Ok(None);
     }
     if state.free.len > 0 {

@@ -636,7 +636,7 @@ fn space_is_used_again_unless_a_read_needs_it() {
     assert_eq!(base.space().unwrap().held_bytes, 0);
 }
 
-/// Fills a base with rows of which most are removed again, so that pages in use are spread over the whole file.
+/// Fills a base with rows and removes most of them again, so that pages in use are spread over the whole file.
 fn fill_with_gaps(base: &TreeBase) -> EntryMap {
     let mut batch = WriteBatch::new();
     let mut model = EntryMap::new();

@@ -1,5 +1,5 @@
-//! Runs clients, each on a thread of its own and without think times, and analysts at the same time. A warm-up comes
-//! first; after it we measure.
+//! Runs clients, each on a thread of its own and without think times or at a steady rate, and analysts at the same time.
+//! A warm-up comes first; after it we measure.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -24,6 +24,9 @@ pub struct Run {
     pub world: World,
     /// The number of concurrent clients.
     pub clients: usize,
+    /// The transactions that all clients together begin in a second. Without a rate, each client begins one when the one
+    /// before has ended.
+    pub rate: Option<f64>,
     /// The number of concurrent analysts. Their tables are made if they are missing.
     pub analysts: usize,
     /// The time before we measure.
@@ -76,6 +79,47 @@ impl Phase {
             step(begins)?;
         }
         Ok(())
+    }
+}
+
+/// The moments at which a client begins its transactions.
+enum Pace {
+    /// When the one before has ended.
+    AtOnce,
+    /// At regular moments.
+    Steady { next: Instant, gap: Duration },
+}
+
+impl Pace {
+    fn new(run: &Run, number: usize) -> Pace {
+        match run.rate {
+            None => Pace::AtOnce,
+            Some(rate) => {
+                let gap = Duration::from_secs_f64(run.clients as f64 / rate);
+                // Clients take turns.
+                let share = gap.mul_f64(number as f64 / run.clients as f64);
+                Pace::Steady { next: Instant::now() + share, gap }
+            }
+        }
+    }
+
+    /// Waits until the next transaction is due. Returns the moment from which its latency counts: if the one before took
+    /// too long, this one has waited for it since it was due.
+    fn wait(&mut self) -> Instant {
+        match self {
+            Pace::AtOnce => Instant::now(),
+            Pace::Steady { next, gap } => {
+                let due = *next;
+                *next += *gap;
+                match due.saturating_duration_since(Instant::now()) {
+                    Duration::ZERO => due,
+                    early => {
+                        thread::sleep(early);
+                        Instant::now()
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -148,6 +192,7 @@ struct ClientWork {
 fn work<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &AtomicBool) -> Result<ClientWork> {
     let mut terminal = Terminal::new(run.world, number, run.clients, run.max_retry, run.seed);
     let (mut from, mut counter) = (ThreadTimes::of_this(), InstructionCounter::start());
+    let mut pace = Pace::new(run, number);
     engine.with_client(|client| {
         phase.repeat(stop, |begins| {
             if begins {
@@ -155,7 +200,7 @@ fn work<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &At
                 terminal.restart();
                 (from, counter) = (ThreadTimes::of_this(), InstructionCounter::start());
             }
-            terminal.step(client)
+            terminal.step(client, pace.wait())
         })
     })?;
     let instructions = counter.count();

@@ -130,6 +130,7 @@ fn measure<'a, E: Engine>(
         &Run {
             world: World { scale: Scale::FULL, warehouses: options.warehouses, constants },
             clients: usize::from(options.clients),
+            rate: options.rate,
             analysts: usize::from(options.analysts),
             warmup: Duration::from_secs_f64(options.warmup),
             time: Duration::from_secs_f64(options.seconds),

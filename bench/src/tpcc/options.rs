@@ -14,9 +14,13 @@ pub struct Options {
     /// Number of warehouses: about 100 megabytes each.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..=100_000))]
     pub warehouses: i64,
-    /// Number of concurrent clients, each with a connection and without think times.
+    /// Number of concurrent clients, each with a connection and, unless `--rate` is given, without think times.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub clients: u16,
+    /// Transactions a second that all clients together begin at regular moments. A transaction that begins late has its
+    /// latency counted from the moment when it was due.
+    #[arg(long, value_parser = rate)]
+    pub rate: Option<f64>,
     /// Number of concurrent analysts, each with a connection, one thread and 22 questions like TPC-H's. Rowmill only.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub analysts: u16,
@@ -111,4 +115,9 @@ impl Base {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
     if (0.0..=1e6).contains(&seconds) { Ok(seconds) } else { Err("not from 0 to 1000000".to_owned()) }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.001..=1e6).contains(&rate) { Ok(rate) } else { Err("not from 0.001 to 1000000".to_owned()) }
 }

@@ -107,6 +107,7 @@ impl Report<'_> {
             "base": self.options.base.map(|base| base.name()),
             "warehouses": self.options.warehouses,
             "clients": self.options.clients,
+            "rate": self.options.rate,
             "analysts": self.options.analysts,
             "durability": self.options.durability.name(),
             "seed": self.options.seed,
@@ -147,6 +148,9 @@ impl Report<'_> {
             durability.name(),
             self.measured.seconds
         )?;
+        if let Some(rate) = self.options.rate {
+            writeln!(out, "at {rate} transactions a second")?;
+        }
         if let Some(seconds) = self.load_s {
             writeln!(out, "loaded in {seconds:.1} s")?;
         }

@@ -98,11 +98,12 @@ impl Terminal {
         self.tallies
     }
 
-    /// Runs the next transaction. It is not an error if another transaction committed first.
-    pub fn step<C: Client>(&mut self, client: &mut C) -> Result<()> {
+    /// Runs the next transaction. Its latency counts from `begun`. It is not an error if another transaction committed
+    /// first.
+    pub fn step<C: Client>(&mut self, client: &mut C, begun: Instant) -> Result<()> {
         let kind = self.deck.deal(&mut self.random);
         let input = self.draw(kind);
-        let (allocated, begun) = (allocations::of_thread(), Instant::now());
+        let allocated = allocations::of_thread();
         let ending = self.attempt(client, kind, &input)?;
         let (taken, now) = (begun.elapsed(), allocations::of_thread());
         let tally = &mut self.tallies[kind as usize];
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn a_client_that_always_loses_gives_up_after_the_last_attempt() {
         let (mut terminal, mut client) = (terminal(1, 0, 1), Loser::default());
-        (0..100).for_each(|_| terminal.step(&mut client).unwrap());
+        (0..100).for_each(|_| terminal.step(&mut client, Instant::now()).unwrap());
         let tallies = terminal.into_tallies();
         assert_eq!(client.rollbacks, 300);
         assert_eq!(tallies.iter().map(|tally| tally.failed).sum::<u64>(), 100);

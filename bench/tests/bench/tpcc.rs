@@ -2,7 +2,7 @@
 //! conditions; and the conditions must notice violations.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rowmill_base::Result;
 use rowmill_bench::tpcc::client::{Access, Client, Engine, Param};
@@ -35,7 +35,7 @@ fn world() -> World {
 /// Runs this number of transactions of one client.
 fn run(sqlite: &Sqlite, transactions: usize) -> Tallies {
     let mut terminal = Terminal::new(world(), 0, 1, 5, 1);
-    sqlite.with_client(|client| (0..transactions).try_for_each(|_| terminal.step(client))).unwrap();
+    sqlite.with_client(|client| (0..transactions).try_for_each(|_| terminal.step(client, Instant::now()))).unwrap();
     terminal.into_tallies()
 }
 
@@ -111,6 +111,7 @@ fn clients_run_concurrently() {
     let run = Run {
         world: world(),
         clients: 3,
+        rate: None,
         analysts: 0,
         warmup: Duration::from_millis(50),
         time: Duration::from_millis(300),
@@ -121,6 +122,21 @@ fn clients_run_concurrently() {
     assert!(measured.tallies[Kind::NewOrder as usize].committed > 0);
     assert!(measured.tallies.iter().all(|tally| tally.failed == 0 && tally.latencies.count() == tally.ended()));
     assert_eq!(check(&sqlite, &SCALE).unwrap(), [0; 12]);
+}
+
+#[test]
+fn clients_keep_a_rate_and_count_the_time_since_a_transaction_was_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = loaded(folder.path());
+    let (warmup, time) = (Duration::ZERO, Duration::from_millis(500));
+    let run = Run { world: world(), clients: 2, rate: Some(100.0), analysts: 0, warmup, time, max_retry: 5, seed: 1 };
+    let slow = driver::run(&sqlite, &run).unwrap();
+    let ended: u64 = slow.tallies.iter().map(|tally| tally.ended()).sum();
+    assert!((30..=52).contains(&ended), "{ended} transactions in half a second");
+    // No engine keeps this rate, so the last transactions were due long before they began.
+    let hurried = driver::run(&sqlite, &Run { rate: Some(1e6), ..run }).unwrap();
+    let longest = hurried.tallies.iter().map(|tally| tally.latencies.longest()).max().unwrap();
+    assert!(longest > Duration::from_millis(300), "{longest:?}");
 }
 
 #[test]
@@ -185,6 +201,7 @@ impl Client for Checked<'_, '_> {
 fn statements_get_all_their_parameters() {
     let folder = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::new(world(), 0, 1, 5, 1);
-    let steps = |client: &mut SqliteClient<'_>| (0..200).try_for_each(|_| terminal.step(&mut Checked(client)));
+    let steps =
+        |client: &mut SqliteClient<'_>| (0..200).try_for_each(|_| terminal.step(&mut Checked(client), Instant::now()));
     loaded(folder.path()).with_client(steps).unwrap();
 }

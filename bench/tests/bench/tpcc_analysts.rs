@@ -36,7 +36,8 @@ fn loaded(path: &Path) -> Rowmill {
 
 fn run(rowmill: &Rowmill, analysts: usize, time: Duration) -> driver::Measured {
     let world = World { scale: SCALE, warehouses: WAREHOUSES, constants: Constants::of_run(&mut Random::new(1, 0)) };
-    let run = Run { world, clients: 2, analysts, warmup: Duration::from_millis(50), time, max_retry: 5, seed: 1 };
+    let run =
+        Run { world, clients: 2, rate: None, analysts, warmup: Duration::from_millis(50), time, max_retry: 5, seed: 1 };
     driver::run(rowmill, &run).unwrap()
 }
 

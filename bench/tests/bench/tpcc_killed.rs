@@ -133,6 +133,7 @@ fn a_process_that_is_to_be_killed() {
     let run = Run {
         world: world(),
         clients: CLIENTS,
+        rate: None,
         analysts: 0,
         warmup: Duration::ZERO,
         // The run is much longer than the test waits, so it always ends by a kill.

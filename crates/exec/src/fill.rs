@@ -56,6 +56,8 @@ pub(crate) struct FillShape {
     schema: SchemaRef,
     /// Whether a column of the result depends on the times of rows that are added.
     needs_ticks: bool,
+    /// The columns of the input that have values of the result.
+    sources: Vec<bool>,
 }
 
 impl Fill {
@@ -97,7 +99,14 @@ impl FillShape {
         let schema = Arc::new(kept.map_err(|error| Error::internal(format!("the columns of a FILL: {error}")))?);
         let is_of_time = |column: &usize| *column == plan.bucket || matches!(plan.values[*column], FillMode::Linear);
         let needs_ticks = plan.keep.iter().any(is_of_time);
-        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, input, schema, needs_ticks });
+        let mut sources = vec![false; input.fields().len()];
+        for column in plan.keep.iter().filter(|column| **column != plan.bucket) {
+            sources[*column] = true;
+            if let FillMode::Previous(of) = plan.values[*column] {
+                sources[of] = true;
+            }
+        }
+        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, input, schema, needs_ticks, sources });
         // The rule must be right before a row is read.
         shape.buckets(plan.buckets.origin)?;
         Ok(shape)

@@ -44,6 +44,8 @@ struct Gap {
 pub(super) struct Section {
     /// The number of the key of each row. Equal keys have equal numbers.
     pub(super) keys: Vec<u32>,
+    /// The beginning of the bucket of each row.
+    pub(super) ticks: Vec<i64>,
     /// Whether a row is the last one of its key in the slices before, and therefore no row of this slice.
     pub(super) are_carried: Vec<bool>,
     /// Whether no slice follows.
@@ -135,13 +137,13 @@ impl Gaps {
         }
     }
 
-    /// The rows of a slice of time.
-    pub(super) fn of_section(shape: &Arc<FillShape>, rows: RecordBatch, section: Section) -> Result<Gaps> {
+    /// The rows of a slice of time. Only the source columns of `shape` have their values in `rows`.
+    pub(super) fn of_section(shape: &Arc<FillShape>, rows: RecordBatch, mut section: Section) -> Result<Gaps> {
         let buckets = shape.buckets(shape.plan.buckets.origin)?;
         Ok(Gaps {
             stride: buckets.even_stride(),
             buckets: Some(buckets),
-            ticks: Some(BucketTicks::of(rows.column(shape.plan.bucket))?),
+            ticks: Some(BucketTicks { ticks: std::mem::take(&mut section.ticks), nulls: None }),
             rows: Some(rows),
             keys: Some(GapKeys::Section(section)),
             ..Gaps::new(shape)

@@ -91,6 +91,15 @@ pub(super) struct SliceOrder {
     /// The number of each row's key.
     keys: Vec<u32>,
     rows: Vec<u32>,
+    /// The beginning of each row's bucket.
+    ticks: Vec<i64>,
+}
+
+/// The rows of one key in the order of their buckets.
+pub(super) struct KeyedRows<'a> {
+    pub(super) key: u32,
+    pub(super) rows: &'a [u32],
+    pub(super) ticks: &'a [i64],
 }
 
 impl SliceOrder {
@@ -101,22 +110,24 @@ impl SliceOrder {
         // Beginnings of buckets are multiples of many units, so their last bits are often the same.
         let used = ticks.iter().fold(0, |used, ticks| used | ticks.abs_diff(first));
         let unused = if used == 0 { 0 } else { used.trailing_zeros() };
-        let place = |ticks: i64| ticks.abs_diff(first) >> unused;
+        let place = |ticks: &i64| ticks.abs_diff(first) >> unused;
+        let ticks_of = |place: u64| first.wrapping_add_unsigned(place << unused);
         let bits = BitsOfEntries {
             key: width(known.len() as u64),
             bucket: width(used >> unused),
             row: width(ticks.len() as u64),
         };
         if bits.all() <= u64::BITS {
-            SliceOrder::sorted::<u64>(numbers, ticks.iter().map(|ticks| place(*ticks)), bits, known)
+            SliceOrder::sorted::<u64>(numbers, ticks.iter().map(place), ticks_of, bits, known)
         } else {
-            SliceOrder::sorted::<u128>(numbers, ticks.iter().map(|ticks| place(*ticks)), bits, known)
+            SliceOrder::sorted::<u128>(numbers, ticks.iter().map(place), ticks_of, bits, known)
         }
     }
 
     fn sorted<E: WindowEntry>(
         numbers: &[u32],
         buckets: impl Iterator<Item = u64>,
+        ticks_of: impl Fn(u64) -> i64,
         bits: BitsOfEntries,
         known: &mut RowSet,
     ) -> Result<SliceOrder> {
@@ -132,6 +143,7 @@ impl SliceOrder {
         Ok(SliceOrder {
             keys: entries.iter().map(|entry| entry.above(above_row).low() as u32).collect(),
             rows: entries.iter().map(|entry| entry.below(bits.row).low() as u32).collect(),
+            ticks: entries.iter().map(|entry| ticks_of(entry.below(above_row).above(bits.row).low())).collect(),
         })
     }
 
@@ -140,13 +152,13 @@ impl SliceOrder {
         self.rows.len()
     }
 
-    /// The number of each key that has rows, and its rows in order.
-    pub(super) fn of_keys(&self) -> impl Iterator<Item = (u32, &[u32])> {
-        let mut rest = &self.rows[..];
+    /// The keys that have rows, with their rows.
+    pub(super) fn of_keys(&self) -> impl Iterator<Item = KeyedRows<'_>> {
+        let mut end = 0;
         self.keys.chunk_by(|one, next| one == next).map(move |keys| {
-            let (rows, after) = rest.split_at(keys.len());
-            rest = after;
-            (keys[0], rows)
+            let places = end..end + keys.len();
+            end = places.end;
+            KeyedRows { key: keys[0], rows: &self.rows[places.clone()], ticks: &self.ticks[places] }
         })
     }
 }
@@ -247,8 +259,10 @@ mod tests {
                 let mut expected: Vec<(u32, i64, u32)> =
                     (0..rows).map(|row| (numbers[row as usize], ticks[row as usize], row)).collect();
                 expected.sort_unstable();
-                let rows = order.of_keys().flat_map(|(key, rows)| rows.iter().map(move |row| (key, *row)));
-                assert_eq!(rows.collect::<Vec<_>>(), expected.iter().map(|row| (row.0, row.2)).collect::<Vec<_>>());
+                let found = order.of_keys().flat_map(|KeyedRows { key, rows, ticks }| {
+                    ticks.iter().zip(rows).map(move |(ticks, row)| (key, *ticks, *row))
+                });
+                assert_eq!(found.collect::<Vec<_>>(), expected);
                 assert_eq!(order.len(), expected.len());
             }
         }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
@@ -22,7 +22,7 @@ use rowmill_plan::Fill as FillPlan;
 use rowmill_storage::times_of;
 
 use super::gaps::{Gaps, Section};
-use super::slice_order::{SliceOrder, key_numbers};
+use super::slice_order::{KeyedRows, SliceOrder, key_numbers};
 use super::{FillShape, FillWorker, with_schema};
 use crate::batch::{BatchSource, Batches};
 use crate::row_set::RowSet;
@@ -116,7 +116,11 @@ impl SlicedFill {
         drop(batches);
         // The last row of each key, and the order of the rows, are found before this worker waits for the slice before.
         let keys: Vec<ArrayRef> = self.shape.plan.keys.iter().map(|key| Arc::clone(rows.column(*key))).collect();
-        let ticks = times_of(rows.column(self.shape.plan.bucket))?;
+        let buckets = rows.column(self.shape.plan.bucket);
+        if buckets.null_count() > 0 {
+            return Err(Error::internal("a slice of time has a row without a bucket"));
+        }
+        let ticks = times_of(buckets)?;
         let mut known = RowSet::new(self.broker.reservation(OWNER));
         let numbers = key_numbers(&keys, rows.num_rows(), &self.shape.keys, &mut known)?;
         let order = SliceOrder::of(&numbers, &ticks, &mut known)?;
@@ -139,26 +143,46 @@ impl SlicedFill {
                 None => others.push(row as u32),
             }
         }
-        let last_rows = order.of_keys().filter_map(|(_, rows)| rows.last()).map(|last| carried as u32 + last);
+        let last_rows = order.of_keys().filter_map(|keyed| keyed.rows.last()).map(|last| carried as u32 + last);
         duty.hand_on(Some(self.carried_rows(&all, others.iter().copied().chain(last_rows).collect())?));
 
+        let carried_ticks = match &before {
+            Some(before) => times_of(before.rows.column(self.shape.plan.bucket))?,
+            None => Vec::new(),
+        };
         let mut places = Vec::with_capacity(order.len() + carried);
         let mut section = Section { is_last, ..Section::default() };
-        let mut add = |key: u32, row: u32, is_carried: bool| {
+        let mut add = |key: u32, row: u32, ticks: i64, is_carried: bool| {
             places.push(row);
             section.keys.push(key);
+            section.ticks.push(ticks);
             section.are_carried.push(is_carried);
         };
-        for (key, rows) in order.of_keys() {
-            carried_of[key as usize].into_iter().for_each(|row| add(key, row, true));
-            rows.iter().for_each(|row| add(key, carried as u32 + row, false));
+        for KeyedRows { key, rows, ticks } in order.of_keys() {
+            if let Some(row) = carried_of[key as usize] {
+                add(key, row, carried_ticks[row as usize], true);
+            }
+            rows.iter().zip(ticks).for_each(|(row, ticks)| add(key, carried as u32 + row, *ticks, false));
         }
         if is_last {
             // The buckets after the last row of a key go up to the end of the range.
-            (0..).zip(others).for_each(|(number, row)| add(known.len() as u32 + number, row, true));
+            for (number, row) in (known.len() as u32..).zip(others) {
+                add(number, row, carried_ticks[row as usize], true);
+            }
         }
-        let rows = taken(&all, &UInt32Array::from(places))?;
+        let rows = self.sources_at(&all, &UInt32Array::from(places))?;
         Ok(Some(SortedSlice { rows, section, memory }))
+    }
+
+    /// The rows of `all` at `places`. Only columns with values of the result have their values.
+    fn sources_at(&self, all: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch> {
+        let columns = all.columns().iter().zip(&self.shape.sources).map(|(column, is_source)| match is_source {
+            true => take(column, places, None).map_err(failed),
+            // Each row of `all` has at most one place.
+            false => Ok(column.slice(0, places.len())),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        RecordBatch::try_new_with_options(all.schema(), columns, &options(places.len())).map_err(failed)
     }
 
     /// The rows for the next slice: these rows of `all`.

@@ -100,7 +100,7 @@ impl FillShape {
         let is_of_time = |column: &usize| *column == plan.bucket || matches!(plan.values[*column], FillMode::Linear);
         let needs_ticks = plan.keep.iter().any(is_of_time);
         let mut sources = vec![false; input.fields().len()];
-        for column in plan.keep.iter().filter(|column| **column != plan.bucket) {
+        for column in &plan.keep {
             sources[*column] = true;
             if let FillMode::Previous(of) = plan.values[*column] {
                 sources[of] = true;

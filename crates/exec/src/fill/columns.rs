@@ -122,8 +122,8 @@ impl FillSources {
         BooleanArray::from(self.marked(|_| true))
     }
 
-    /// The column with the value before in each added row. Gaps are short runs of one value, so writing the runs of a
-    /// column of numbers takes half of the time of a look-up for each row.
+    /// The column with the value before in each added row. An added row has the value of the row before it, so a column
+    /// of numbers is written without a look-up for each added row.
     fn with_previous(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let has_previous = self.filled.iter().all(|added| added.previous.is_some());
         if has_previous && column.null_count() == 0 {

@@ -103,23 +103,18 @@ impl Pace {
         }
     }
 
-    /// Waits until the next transaction is due. Returns the moment from which its latency counts: if the one before took
-    /// too long, this one has waited for it since it was due.
-    fn wait(&mut self) -> Instant {
-        match self {
-            Pace::AtOnce => Instant::now(),
-            Pace::Steady { next, gap } => {
-                let due = *next;
-                *next += *gap;
-                match due.saturating_duration_since(Instant::now()) {
-                    Duration::ZERO => due,
-                    early => {
-                        thread::sleep(early);
-                        Instant::now()
-                    }
-                }
-            }
+    /// Waits until the next transaction is due. Returns the moment from which its latency must count: if the one before
+    /// took too long, this one has waited for it since it was due. Returns `None` if the phase ends before, or if a client
+    /// has failed.
+    fn wait(&mut self, phase: Phase, stop: &AtomicBool) -> Option<Instant> {
+        let Pace::Steady { next, gap } = self else { return Some(Instant::now()) };
+        let due = *next;
+        *next += *gap;
+        if due <= Instant::now() {
+            return Some(due);
         }
+        wait(due.min(phase.until), stop)?;
+        (due < phase.until).then(Instant::now)
     }
 }
 
@@ -200,7 +195,7 @@ fn work<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &At
                 terminal.restart();
                 (from, counter) = (ThreadTimes::of_this(), InstructionCounter::start());
             }
-            terminal.step(client, pace.wait())
+            pace.wait(phase, stop).map_or(Ok(()), |begun| terminal.step(client, begun))
         })
     })?;
     let instructions = counter.count();

@@ -1,5 +1,6 @@
 //! The command line of `tpcc`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -113,11 +114,17 @@ impl Base {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
-    if (0.0..=1e6).contains(&seconds) { Ok(seconds) } else { Err("not from 0 to 1000000".to_owned()) }
+    number(text, 0.0..=1e6)
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse::<f64>().map_err(|error| error.to_string())?;
-    if (0.001..=1e6).contains(&rate) { Ok(rate) } else { Err("not from 0.001 to 1000000".to_owned()) }
+    number(text, 0.001..=1e6)
+}
+
+fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.parse::<f64>().map_err(|error| error.to_string())?;
+    match range.contains(&number) {
+        true => Ok(number),
+        false => Err(format!("not from {} to {}", range.start(), range.end())),
+    }
 }

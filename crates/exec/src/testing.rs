@@ -1,5 +1,6 @@
-//! Tables in memory, for tests.
+//! Tables in memory, and seeds, for tests.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -10,6 +11,14 @@ use rowmill_storage::{
     Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableDef, TableSource,
     write_block,
 };
+
+/// The seeds of a random test: `count` of them, or `long_count` if `ROWMILL_LONG` is set. A failed seed can be run alone
+/// with `ROWMILL_SEED`.
+pub(crate) fn seeds(count: u64, long_count: u64) -> Range<u64> {
+    let seed = std::env::var("ROWMILL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let is_long = std::env::var_os("ROWMILL_LONG").is_some();
+    seed.map_or(0..if is_long { long_count } else { count }, |seed: u64| seed..seed + 1)
+}
 
 /// A table with sealed blocks only.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use rowmill_storage::TableSource;
 use super::*;
 use crate::aggregate::named;
 use crate::collect::collect;
-use crate::testing::TestTable;
+use crate::testing::{TestTable, seeds};
 
 /// A row of either side.
 #[derive(Clone, Debug)]
@@ -276,7 +276,7 @@ fn aggregates() -> Vec<Aggregate> {
 #[test]
 fn left_rows_meet_the_rows_within_reach() {
     let mut joined = 0;
-    for seed in 0..1500 {
+    for seed in seeds(600, 1_500) {
         let case = SlicedCase::random(seed);
         let broker = Broker::new(1 << 30);
         // Windows that are long beside slices do not pay, but must be right.
@@ -286,7 +286,7 @@ fn left_rows_meet_the_rows_within_reach() {
         assert_eq!(case.found(join).expect("nothing fails"), case.expected(), "seed {seed}: {case:#?}");
         assert_eq!(broker.used_bytes(), 0, "all memory is given back");
     }
-    assert!(joined > 700, "{joined}");
+    assert!(joined > 280, "{joined}");
 }
 
 #[test]
@@ -305,8 +305,7 @@ fn windows_longer_than_a_slice_do_not_pay() {
 #[test]
 fn each_request_for_memory_may_be_refused() {
     let mut refusals = 0;
-    let seeds = if std::env::var_os("ROWMILL_LONG").is_some() { 30 } else { 4 };
-    for seed in 0..seeds {
+    for seed in seeds(4, 30) {
         let case = SlicedCase::random(seed);
         let expected = case.expected();
         for request in 1.. {

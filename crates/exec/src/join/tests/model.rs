@@ -21,6 +21,7 @@ use crate::join::index::Hashing;
 use crate::join::spill::JoinPart;
 use crate::join::{HashJoin, JoinKind, JoinRequest};
 use crate::spill_buckets::SpillSizes;
+use crate::testing::seeds;
 
 const KINDS: [JoinKind; 10] = [
     JoinKind::Inner,
@@ -404,10 +405,7 @@ impl JoinCase {
 
 #[test]
 fn random_joins_return_the_rows_of_a_nested_loop() {
-    // A failed seed can be run alone through the environment.
-    let seed = std::env::var("ROWMILL_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = seed.map_or(0..3_000_u64, |seed| seed..seed + 1);
-    for seed in seeds {
+    for seed in seeds(1_000, 3_000) {
         let mut random = SmallRng::seed_from_u64(seed);
         let case = JoinCase::random(&mut random);
         for spills in [false, true] {

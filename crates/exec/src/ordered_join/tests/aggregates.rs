@@ -10,8 +10,8 @@ use rowmill_plan::{Aggregate, AggregateOrder, Expr, OrderedChoice, OrderedResult
 use rowmill_storage::spill::TempSpace;
 
 use super::case::{OrderedCase, RightRow, Run, column, text};
-use super::rows::seeds;
 use crate::aggregate::named;
+use crate::testing::seeds;
 
 /// An aggregate, and its value by definition as text.
 struct Call {
@@ -182,14 +182,14 @@ fn check(case: &OrderedCase, seed: u64) {
 
 #[test]
 fn aggregates_are_those_of_the_rows_that_meet() {
-    for seed in seeds(600) {
+    for seed in seeds(600, 600) {
         check(&OrderedCase::of_all(seed, 1), seed);
     }
 }
 
 #[test]
 fn aggregates_of_many_rows_are_those_of_the_rows_that_meet() {
-    for seed in seeds(40) {
+    for seed in seeds(40, 40) {
         check(&OrderedCase::of_all(seed, 8), seed);
     }
 }
@@ -197,7 +197,7 @@ fn aggregates_of_many_rows_are_those_of_the_rows_that_meet() {
 #[test]
 fn each_request_for_the_memory_of_aggregates_may_be_refused() {
     let mut refusals = 0;
-    for seed in seeds(8) {
+    for seed in seeds(4, 8) {
         let case = OrderedCase::of_all(seed, 1);
         let calls = calls(&case);
         for request in 1.. {
@@ -218,5 +218,5 @@ fn each_request_for_the_memory_of_aggregates_may_be_refused() {
             }
         }
     }
-    assert!(refusals > 100, "{refusals}");
+    assert!(refusals > 50, "{refusals}");
 }

@@ -14,6 +14,7 @@ mod bits;
 mod borders;
 mod case_values;
 mod choice;
+mod complete;
 mod distinct;
 mod facts;
 mod frequent;
@@ -56,6 +57,7 @@ use rowmill_storage::spill::TempSpace;
 
 pub(crate) use self::bits::{Bits, array_of, bits_of, width_of};
 pub(crate) use self::choice::{group_batches, group_table};
+use self::complete::CompleteGroups;
 pub use self::distinct::DistinctCounts;
 use self::facts::Facts;
 use self::gather::{Gatherer, Policy, Recipe};
@@ -177,8 +179,17 @@ struct KnownLists {
 
 /// The groups of all workers, ready to be merged.
 enum GatheredGroups {
+    /// The groups of the only part, until a worker takes them.
+    Complete(Mutex<Option<WholeGroups>>),
     InMemory(HeldGroups),
     OnDisk(SpilledGroups),
+}
+
+/// Groups that need no merge.
+struct WholeGroups {
+    groups: CompleteGroups,
+    texts: TextStore,
+    memory: Reservation,
 }
 
 /// The partitions of all workers on disk.
@@ -340,10 +351,20 @@ impl GroupBy {
         let gather = || {
             let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker, &self.request.temp);
             self.add_empty(&mut gatherer)?;
+            if self.has_only_part() {
+                gatherer.expect_only_part();
+            }
             self.read(&mut gatherer)?;
             gatherer.finish()
         };
         self.gathering.run(&self.request.cancel, gather, |gathered| self.join(gathered))
+    }
+
+    /// Whether the rows of the grouping are those of one frame of a table, and all groups are returned.
+    fn has_only_part(&self) -> bool {
+        let GroupRequest { group, top, limit, .. } = &self.request;
+        let gives_all = top.is_none() && limit.is_none() && group.always.is_empty();
+        gives_all && matches!(self.source, GroupSource::Table(_)) && self.parts.frames() == 1
     }
 
     /// Reads the value lists of a column and splits the values into ranges. Each range is grouped by itself.
@@ -399,7 +420,12 @@ impl GroupBy {
     }
 
     /// Puts the partitions of all workers side by side and plans which of them to merge together.
-    fn join(&self, workers: Vec<gather::WorkerGroups>) -> Result<GatheredGroups> {
+    fn join(&self, mut workers: Vec<gather::WorkerGroups>) -> Result<GatheredGroups> {
+        if let Some(place) = workers.iter().position(|worker| worker.complete.is_some()) {
+            let gather::WorkerGroups { complete, texts, memory, .. } = workers.swap_remove(place);
+            let whole = complete.map(|groups| WholeGroups { groups, texts, memory });
+            return Ok(GatheredGroups::Complete(Mutex::new(whole)));
+        }
         match workers.iter().any(|worker| worker.spilled.is_some()) {
             true => self.join_spilled(workers).map(GatheredGroups::OnDisk),
             false => Ok(GatheredGroups::InMemory(self.join_held(workers))),
@@ -464,6 +490,12 @@ impl GroupBy {
     fn merge_next(&self, gathered: &GatheredGroups) -> Result<Option<RecordBatch>> {
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
         match gathered {
+            GatheredGroups::Complete(whole) => {
+                let Some(WholeGroups { groups, texts, memory }) = whole.lock().take() else { return Ok(None) };
+                let batch = groups.batch(&self.recipe, &self.request, &texts);
+                drop(memory);
+                batch.map(Some)
+            }
             GatheredGroups::InMemory(held) => self.merge_held(held, number),
             GatheredGroups::OnDisk(spilled) => self.merge_spilled(spilled, number),
         }

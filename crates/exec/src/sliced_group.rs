@@ -34,8 +34,8 @@ use crate::time_slices::{BlockTimes, READ_AGAIN_MAX, TimeSlices, block_times, ti
 /// The fewest groups for which slices pay. Of 50 million rows, 1, 4, 9, 17 and 31 million groups take 1.3, 1.2, 1.0,
 /// 0.96 and 0.55 of the time of a grouping of all rows.
 pub(crate) const SLICED_GROUPS_MIN: f64 = (1 << 23) as f64;
-/// The rows of a slice. With fewer, blocks at the ends of slices would be read more often.
-const SLICE_ROWS: usize = 1 << 20;
+/// The fewest rows of the blocks of a slice. A full block has more, and so has a slice of its own.
+const SLICE_ROWS_MIN: usize = 1 << 18;
 
 /// A grouping of a columnar table that is cut into slices of time.
 pub(crate) struct GroupSlices {
@@ -100,8 +100,9 @@ impl GroupSlices {
             let block_times = block_times(&**source, column)?;
             let Some(bounds) = bounds(&block_times, |times| key_values(request, key, times, &kind))? else { continue };
             let rows_in_runs: usize = source.runs().iter().map(|run| run.rows()).sum();
-            let slices = TimeSlices::new(bounds, kind);
-            if slices.reads(&block_times, rows_in_runs) <= READ_AGAIN_MAX {
+            let of_blocks = TimeSlices::new(bounds.of_blocks, kind.clone());
+            if of_blocks.reads(&block_times, rows_in_runs) <= READ_AGAIN_MAX {
+                let slices = TimeSlices::new(bounds.all, kind);
                 let request = GroupRequest { threads: 1, counts_workers: false, ..request.clone() };
                 let source = Arc::clone(source);
                 return Ok(Some(GroupSlices { source, request, slices, column, key, block_times }));
@@ -115,8 +116,8 @@ impl GroupSlices {
         self.key
     }
 
-    /// Groups the rows of a slice.
-    pub(crate) fn groups(&self, slice: usize) -> Result<Batches> {
+    /// Groups the rows of a slice, into batches of at most `batch_rows` rows.
+    fn groups(&self, slice: usize, batch_rows: usize) -> Result<Batches> {
         let (from, to) = self.slices.range(slice);
         let is_in =
             |times: &BlockTimes| from.is_none_or(|from| times.max >= from) && to.is_none_or(|to| times.min < to);
@@ -126,7 +127,7 @@ impl GroupSlices {
             blocks: blocks.filter(|(_, times)| is_in(times)).map(|(block, _)| Arc::clone(block)).collect(),
             runs: self.source.runs().to_vec(),
         });
-        let mut request = self.request.clone();
+        let mut request = GroupRequest { batch_rows, ..self.request.clone() };
         request.group.predicates.extend(self.slices.predicates(slice, self.column, 0)?);
         Ok(group_table(&source, request)?.worker())
     }
@@ -134,43 +135,89 @@ impl GroupSlices {
 
 /// Times at which slices should begin: a value of the key begins there. `key_of` gives the values of the key for times.
 /// Returns `None` if the slices would be too few.
-fn bounds(block_times: &[BlockTimes], key_of: impl Fn(&[i64]) -> Result<ArrayRef>) -> Result<Option<Vec<i64>>> {
+///
+/// ```text
+/// blocks      [------------------][-----------------][------
+/// buckets     |     |     |     |     |     |     |     |
+/// slices      |-----------------|-----|-----------|-----|---
+/// ```
+///
+/// The buckets of a slice are in one block, or in the last rows of some blocks and the first rows of others. The groups
+/// of one block need no merge, so only few groups do.
+fn bounds(block_times: &[BlockTimes], key_of: impl Fn(&[i64]) -> Result<ArrayRef>) -> Result<Option<SliceBounds>> {
     // A block without a zone has the least of all times, and the differences below would overflow.
     let first = block_times.iter().map(|block| block.min).min().filter(|first| *first > i64::MIN / 2);
     let Some(first) = first else { return Ok(None) };
     let mut blocks = block_times.to_vec();
     blocks.sort_unstable_by_key(|block| block.min);
-    let rows_min = if forced().slices { 1 } else { SLICE_ROWS };
-    let (mut wanted, mut rows_before) = (Vec::new(), 0);
-    for BlockTimes { min, rows, .. } in blocks {
-        if rows_before >= rows_min && min > first && wanted.last() != Some(&min) {
-            wanted.push(min);
+    let rows_min = if forced().slices { 1 } else { SLICE_ROWS_MIN };
+    // The first time of the blocks of a slice, and the last time of all blocks before.
+    let (mut starts, mut ends): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
+    let (mut rows_before, mut last) = (0, first);
+    for BlockTimes { min, max, rows } in blocks {
+        if rows_before >= rows_min && min > first && starts.last() != Some(&min) {
+            starts.push(min);
+            ends.push(last);
             rows_before = 0;
         }
         rows_before += rows;
+        last = last.max(max);
     }
-    if wanted.is_empty() {
+    if starts.is_empty() {
         return Ok(None);
     }
-    // Seek the first time that has the same key, for all bounds at once. A key that cannot be computed for a time means
-    // that the rows must be grouped together, which then gives the error.
-    let Ok(keys) = key_of(&wanted) else { return Ok(None) };
-    let (mut low, mut high) = (vec![first; wanted.len()], wanted);
+    // A key that cannot be computed for a time means that the rows must be grouped together, which then gives the
+    // error.
+    let (Ok(keys), Ok(keys_of_ends)) = (key_of(&starts), key_of(&ends)) else { return Ok(None) };
+    let Some(starts) = first_times(vec![first; starts.len()], starts, (&keys, true), &key_of) else { return Ok(None) };
+    let past_end = vec![last.saturating_add(1); ends.len()];
+    let Some(ends) = first_times(ends, past_end, (&keys_of_ends, false), &key_of) else { return Ok(None) };
+    let mut all = starts.clone();
+    // A bucket that begins in one block and ends in another is a slice of its own, unless the next slice begins in it.
+    for (place, (start, end)) in starts.iter().zip(ends).enumerate() {
+        if end > *start && starts.get(place + 1).is_none_or(|next| end < *next) && end <= last {
+            all.push(end);
+        }
+    }
+    let settled = |mut bounds: Vec<i64>| {
+        bounds.sort_unstable();
+        bounds.dedup();
+        // The rows before the first bound have another key, or there are none.
+        bounds.retain(|bound| *bound > first);
+        bounds
+    };
+    let bounds = SliceBounds { all: settled(all), of_blocks: settled(starts) };
+    Ok((!bounds.of_blocks.is_empty()).then_some(bounds))
+}
+
+/// The times at which slices begin.
+struct SliceBounds {
+    all: Vec<i64>,
+    /// Without the ends of buckets that begin in one block and end in another. These buckets have few rows, although
+    /// they touch several blocks.
+    of_blocks: Vec<i64>,
+}
+
+/// For each place the first time from `low` to `high` whose key is, or is not, the one in `keys`. At `high` it must be.
+/// Returns `None` if a key cannot be computed.
+fn first_times(
+    mut low: Vec<i64>,
+    mut high: Vec<i64>,
+    (keys, has_key): (&ArrayRef, bool),
+    key_of: impl Fn(&[i64]) -> Result<ArrayRef>,
+) -> Option<Vec<i64>> {
     while low != high {
         let middle: Vec<i64> = low.iter().zip(&high).map(|(low, high)| low + (high - low) / 2).collect();
-        let Ok(found) = key_of(&middle) else { return Ok(None) };
-        let Ok(is_same) = not_distinct(&found, &keys) else { return Ok(None) };
+        let found = key_of(&middle).ok()?;
+        let is_same = not_distinct(&found, keys).ok()?;
         for (place, middle) in middle.into_iter().enumerate() {
-            match is_same.value(place) {
+            match is_same.value(place) == has_key {
                 true => high[place] = middle,
                 false => low[place] = (middle + 1).min(high[place]),
             }
         }
     }
-    high.dedup();
-    // The rows before the first bound have another key, or there are none.
-    high.retain(|bound| *bound > first);
-    Ok((!high.is_empty()).then_some(high))
+    Some(high)
 }
 
 /// The values of a key for times.
@@ -193,7 +240,8 @@ impl BucketSlices for GroupSlices {
     }
 
     fn rows(&self, slice: usize) -> Result<Batches> {
-        self.groups(slice)
+        // The reader needs all rows of a slice at once, and would have to join batches.
+        self.groups(slice, usize::MAX)
     }
 
     fn count_worker(&self) {
@@ -252,7 +300,7 @@ impl BatchSource for SlicedGroup {
                 if !std::mem::replace(&mut has_slice, true) {
                     self.slices.count_worker();
                 }
-                groups = Some(self.slices.groups(slice)?);
+                groups = Some(self.slices.groups(slice, self.slices.request.batch_rows)?);
             }
         })
     }

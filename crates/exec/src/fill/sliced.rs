@@ -14,8 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{concat_batches, take};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::{concat, concat_batches, take};
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Fill as FillPlan;
@@ -128,11 +128,6 @@ impl SlicedFill {
 
         let Some(before) = duty.value_before(&self.cancel)? else { return Ok(None) };
         let carried = before.as_ref().map_or(0, |before| before.rows.num_rows());
-        let all = match &before {
-            Some(before) => concat_batches(schema, [&before.rows, &rows]).map_err(failed)?,
-            None => rows,
-        };
-        memory.grow(all.get_array_memory_size() as u64)?;
         // The carried row of each key of the slice, and of those that the slice does not have.
         let mut carried_of = vec![None; known.len()];
         let mut others = Vec::new();
@@ -143,8 +138,13 @@ impl SlicedFill {
                 None => others.push(row as u32),
             }
         }
-        let last_rows = order.of_keys().filter_map(|keyed| keyed.rows.last()).map(|last| carried as u32 + last);
-        duty.hand_on(Some(self.carried_rows(&all, others.iter().copied().chain(last_rows).collect())?));
+        let last_rows: Vec<u32> = order.of_keys().filter_map(|keyed| keyed.rows.last()).copied().collect();
+        let mut handed_on = taken(&rows, &UInt32Array::from(last_rows))?;
+        if let Some(before) = &before {
+            let others = taken(&before.rows, &UInt32Array::from(others.clone()))?;
+            handed_on = concat_batches(schema, [&others, &handed_on]).map_err(failed)?;
+        }
+        duty.hand_on(Some(self.carried_rows(&handed_on)?));
 
         let carried_ticks = match &before {
             Some(before) => times_of(before.rows.column(self.shape.plan.bucket))?,
@@ -170,24 +170,40 @@ impl SlicedFill {
                 add(number, row, carried_ticks[row as usize], true);
             }
         }
-        let rows = self.sources_at(&all, &UInt32Array::from(places))?;
+        let before = before.as_ref().map(|before| &before.rows);
+        let rows = self.sources_at(before, &rows, &UInt32Array::from(places), &mut memory)?;
         Ok(Some(SortedSlice { rows, section, memory }))
     }
 
-    /// The rows of `all` at `places`. Only columns with values of the result have their values.
-    fn sources_at(&self, all: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch> {
-        let columns = all.columns().iter().zip(&self.shape.sources).map(|(column, is_source)| match is_source {
-            true => take(column, places, None).map_err(failed),
-            // Each row of `all` has at most one place.
-            false => Ok(column.slice(0, places.len())),
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        RecordBatch::try_new_with_options(all.schema(), columns, &options(places.len())).map_err(failed)
+    /// The rows at `places` of those in `before` and then in `rows`. Only columns with values of the result have their
+    /// values.
+    fn sources_at(
+        &self,
+        before: Option<&RecordBatch>,
+        rows: &RecordBatch,
+        places: &UInt32Array,
+        memory: &mut Reservation,
+    ) -> Result<RecordBatch> {
+        let schema = rows.schema();
+        let mut columns = Vec::with_capacity(rows.num_columns());
+        for (number, column) in rows.columns().iter().enumerate() {
+            if !self.shape.sources[number] {
+                columns.push(new_null_array(column.data_type(), places.len()));
+                continue;
+            }
+            let column = match before {
+                Some(before) => concat(&[before.column(number), column]).map_err(failed)?,
+                None => Arc::clone(column),
+            };
+            columns.push(take(&column, places, None).map_err(failed)?);
+        }
+        let bytes = columns.iter().map(|column| column.get_array_memory_size() as u64).sum();
+        memory.grow(bytes)?;
+        RecordBatch::try_new_with_options(schema, columns, &options(places.len())).map_err(failed)
     }
 
-    /// The rows for the next slice: these rows of `all`.
-    fn carried_rows(&self, all: &RecordBatch, last: Vec<u32>) -> Result<CarriedRows> {
-        let rows = taken(all, &UInt32Array::from(last))?;
+    /// The rows for the next slice.
+    fn carried_rows(&self, rows: &RecordBatch) -> Result<CarriedRows> {
         // The texts of the slice must not stay in memory for the sake of a few rows.
         let columns = rows.columns().iter().map(copied).collect::<Result<_>>()?;
         let rows = RecordBatch::try_new_with_options(rows.schema(), columns, &options(rows.num_rows()));

@@ -5,7 +5,8 @@
 //!   a block      groups by codes ── few ──┐                    ┌── when full, and at the end ──┐
 //!                       │                 ├── table of groups ─┤                               ├── partitions
 //!   a batch ────────────┼── rows ─────────┘                    └── alike rows are rare ────────┤
-//!                       └── many, or one per row ──────────────────────────────────────────────┘
+//!                       ├── many, or one per row ──────────────────────────────────────────────┘
+//!                       └── many, of the only block ── complete groups (complete.rs)
 //! ```
 //!
 //! The table is small enough for a cache, so rows of few groups never leave it, and rows with sorted keys are grouped
@@ -18,6 +19,7 @@ use rowmill_base::{Broker, Reservation, Result, SpillableMemory};
 use rowmill_storage::spill::TempSpace;
 
 use super::OWNER;
+use super::complete::CompleteGroups;
 use super::key_values::KeyValues;
 use super::layout::GroupLayout;
 use super::local::{self, LocalGroups};
@@ -102,6 +104,8 @@ pub(super) struct WorkerGroups {
     pub(super) memory: Reservation,
     /// The groups on disk, by partition; `None` if all are in memory.
     pub(super) spilled: Option<Vec<Vec<SpilledPiece>>>,
+    /// The groups of the only part. There are no others then.
+    pub(super) complete: Option<CompleteGroups>,
 }
 
 impl WorkerGroups {
@@ -139,6 +143,9 @@ pub(super) struct Gatherer<'a> {
     broker: Broker,
     temp: &'a TempSpace,
     spiller: Option<GroupSpiller>,
+    /// Whether the next rows are all rows of the grouping.
+    has_only_part: bool,
+    complete: Option<CompleteGroups>,
 }
 
 impl<'a> Gatherer<'a> {
@@ -166,7 +173,14 @@ impl<'a> Gatherer<'a> {
             broker,
             temp,
             spiller: None,
+            has_only_part: false,
+            complete: None,
         }
+    }
+
+    /// Tells the gatherer that no rows but the next ones will be added, by no worker.
+    pub(super) fn expect_only_part(&mut self) {
+        self.has_only_part = true;
     }
 
     /// Adds rows to their groups.
@@ -186,6 +200,14 @@ impl<'a> Gatherer<'a> {
         if !rows.is_block() || self.recipe.enough.is_some() {
             return self.add_by_rows(rows, &keys, &states.inputs(rows, all)?);
         }
+        if self.has_only_part && CompleteGroups::are_possible(self.recipe, &keys) {
+            let local = local::group_all(&keys, rows.len())?;
+            if local.first_rows.len() > self.recipe.policy.groups_max / 2 {
+                return self.complete(&local, &keys, rows);
+            }
+            let keys = KeyValues::new(layout, &keys, local.first_rows.len())?;
+            return self.add_groups(local, &keys, rows);
+        }
         match local::group(&keys, rows.len())? {
             None => {
                 let inputs = states.inputs(rows, all)?;
@@ -204,6 +226,17 @@ impl<'a> Gatherer<'a> {
                 }
             }
         }
+    }
+
+    /// Makes the groups of the only part. They have all of their rows, so they need no partitions and no merge.
+    fn complete(&mut self, local: &LocalGroups, keys: &[PartValues], rows: &PartRows<'_>) -> Result<()> {
+        let states = &self.recipe.states;
+        let inputs = states.inputs(rows, 0..states.parts())?;
+        let mut complete = CompleteGroups::of(self.recipe, local, keys, &mut self.memory)?;
+        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&local.groups), weights: rows.weights() };
+        states.add(0..states.parts(), &inputs, &grouped, &mut complete.groups(), &mut self.beside)?;
+        self.complete = Some(complete);
+        Ok(())
     }
 
     /// Groups rows that no other worker shares groups with, and returns the groups.
@@ -482,11 +515,14 @@ impl<'a> Gatherer<'a> {
         self.flush()?;
         // Groups on disk and groups in memory are not merged together, because their texts are in different stores. The
         // last rows may have taken more memory than there is for the merge.
-        if self.spiller.is_some() || self.must_spill() {
+        if self.complete.is_none() && (self.spiller.is_some() || self.must_spill()) {
             self.spill()?;
         }
         let spilled = self.spiller.map(GroupSpiller::finish).transpose()?;
-        let (partitions, memory) = self.partitions.finish();
-        Ok(WorkerGroups { partitions, texts: self.beside.texts, memory, spilled })
+        let (partitions, mut memory) = self.partitions.finish();
+        if self.complete.is_some() {
+            memory = self.memory;
+        }
+        Ok(WorkerGroups { partitions, texts: self.beside.texts, memory, spilled, complete: self.complete })
     }
 }

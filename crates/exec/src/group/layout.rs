@@ -292,11 +292,21 @@ impl GroupLayout {
     ) -> Result<Vec<ArrayRef>> {
         let held = self.columns.iter().map(|column| column.array(rows, self.stride, texts));
         let held: Vec<ArrayRef> = held.collect::<Result<_>>()?;
+        self.outputs(&held, rows.len() / self.stride, functions)
+    }
+
+    /// The key columns of the result for `groups` groups with these values of the stored columns.
+    pub(super) fn outputs(
+        &self,
+        held: &[ArrayRef],
+        groups: usize,
+        functions: &[Arc<dyn VectorFunction>],
+    ) -> Result<Vec<ArrayRef>> {
         let of = |output: &KeyOutput| match output {
             KeyOutput::Held(place) => Ok(Arc::clone(&held[*place])),
             KeyOutput::Computed { function, of, kind } => {
                 let columns: Vec<ArrayRef> = of.iter().map(|place| Arc::clone(&held[*place])).collect();
-                let values = evaluate_in_pieces(&*functions[*function], &columns, rows.len() / self.stride)?;
+                let values = evaluate_in_pieces(&*functions[*function], &columns, groups)?;
                 match values.data_type() == kind {
                     true => Ok(values),
                     false => Err(Error::internal(format!("a key of {kind} was computed as {}", values.data_type()))),

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BinaryViewArray};
 use arrow::buffer::ScalarBuffer;
-use rowmill_base::Result;
+use rowmill_base::{Error, Result};
 
 use super::bits::{Bits, bits_of, hash_of_bytes, mix};
 use super::rows::PartValues;
 use super::texts::texts_of;
 use crate::cache::LOOKUPS_AT_ONCE;
+use crate::window::sort_entries;
 
 /// Numbers of at most this many bits index an array. It bounds the array to 4 MiB. With 18, 19, 20 and 22 bits,
 /// ClickBench's groups by region, agent and system take 39, 38, 29 and 30 ms, and those by counter, system and age 40,
@@ -48,8 +49,7 @@ enum OfRows {
 /// because hardly any two rows are alike. Rows that are still alike are joined when the groups of all blocks are
 /// merged.
 pub(super) fn group(keys: &[PartValues], rows: usize) -> Result<Option<LocalGroups>> {
-    // The list of the only key already has each group once.
-    if let [PartValues { codes: None, is_list: true, .. }] = keys {
+    if is_only_list(keys) {
         return Ok(None);
     }
     let mut all = Vec::with_capacity(keys.len());
@@ -60,15 +60,42 @@ pub(super) fn group(keys: &[PartValues], rows: usize) -> Result<Option<LocalGrou
         }
         all.push(numbers);
     }
-    let [first, second, rest @ ..] = &mut *all else { return Ok(places(&all[0])) };
-    let mut packed = packed(first, second);
-    rest.iter_mut().for_each(|next| packed = self::packed(&mut packed, next));
-    Ok(places(&packed))
+    Ok(places(&packed_keys(all), AlikeRows::MayBeApart))
+}
+
+/// Finds the groups of `rows` rows by their keys, at least one. Other than [`group`], it joins all rows that are alike.
+pub(super) fn group_all(keys: &[PartValues], rows: usize) -> Result<LocalGroups> {
+    if is_only_list(keys) {
+        let rows = 0..rows as u32;
+        return Ok(LocalGroups { groups: rows.clone().collect(), first_rows: rows.collect() });
+    }
+    let all = keys.iter().map(|key| numbers_of(key, rows)).collect::<Result<Vec<_>>>()?;
+    places(&packed_keys(all), AlikeRows::Together).ok_or_else(|| Error::internal("rows without groups"))
+}
+
+/// Whether the only key is a list, which has each group once.
+fn is_only_list(keys: &[PartValues]) -> bool {
+    matches!(keys, [PartValues { codes: None, is_list: true, .. }])
+}
+
+/// What the search for groups does if hardly any two rows are alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AlikeRows {
+    /// It finds all groups.
+    Together,
+    /// It gives up.
+    MayBeApart,
 }
 
 /// The index where each distinct number is met first.
 pub(super) fn first_of_each(numbers: &[u64]) -> Vec<u32> {
     places_of(numbers, |number| mix(*number)).first_rows
+}
+
+/// Packs the numbers of all keys into one. There must be at least one key.
+fn packed_keys(keys: Vec<LocalNumbers>) -> LocalNumbers {
+    let packed = keys.into_iter().reduce(|mut packed, mut next| self::packed(&mut packed, &mut next));
+    packed.expect("a grouping by codes has keys")
 }
 
 /// Packs the numbers of two keys into one. A side with more than 32 bits must be renumbered first, so that both fit 64
@@ -181,8 +208,9 @@ fn bits_for(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// Groups rows by their packed number. `None` if hardly any number is met twice.
-fn places(packed: &LocalNumbers) -> Option<LocalGroups> {
+/// Groups rows by their packed number. `None` if the rows that are alike may be apart, and hardly any number is met
+/// twice.
+fn places(packed: &LocalNumbers, alike: AlikeRows) -> Option<LocalGroups> {
     // Choose the fastest table: an array for a small range, then slots that hold the number, then a general hash table.
     let bits = packed.bits;
     match &packed.of_rows {
@@ -193,14 +221,37 @@ fn places(packed: &LocalNumbers) -> Option<LocalGroups> {
             Some(places_of_dense(numbers, |number| *number as usize, bits))
         }
         OfRows::Codes(codes) if codes.len() <= SlotTable::ROWS_MAX => {
-            SlotTable::places(codes.iter().map(|code| u64::from(*code)))
+            let numbers = codes.iter().map(|code| u64::from(*code));
+            SlotTable::places(numbers.clone()).or_else(|| sorted_if(alike, numbers, bits))
         }
         OfRows::Codes(codes) => Some(places_of(codes, |code| mix((*code).into()))),
         OfRows::Numbers(numbers) if bits <= SlotTable::NUMBER_BITS_MAX && numbers.len() <= SlotTable::ROWS_MAX => {
-            SlotTable::places(numbers.iter().copied())
+            SlotTable::places(numbers.iter().copied()).or_else(|| sorted_if(alike, numbers.iter().copied(), bits))
         }
         OfRows::Numbers(numbers) => Some(places_of(numbers, |number| mix(*number))),
     }
+}
+
+/// Groups rows by sorting their numbers of `bits` bits, unless alike rows may be apart.
+fn sorted_if(alike: AlikeRows, numbers: impl ExactSizeIterator<Item = u64>, bits: u32) -> Option<LocalGroups> {
+    (alike == AlikeRows::Together).then(|| places_by_sort(numbers, bits))
+}
+
+/// Groups rows by sorting their numbers of `bits` bits. If most rows have a group of their own, that takes half of the
+/// time of a hash table, which does not fit a cache. Groups are numbered in the order of their numbers.
+fn places_by_sort(numbers: impl ExactSizeIterator<Item = u64>, bits: u32) -> LocalGroups {
+    const ROW_BITS: u32 = SlotTable::PLACE_BITS;
+    let rows = numbers.len();
+    let mut entries: Vec<u64> = (0..).zip(numbers).map(|(row, number)| number << ROW_BITS | row).collect();
+    sort_entries(&mut entries, &mut Vec::new(), ROW_BITS, ROW_BITS + bits);
+    let mut found = LocalGroups { groups: vec![0; rows], first_rows: Vec::with_capacity(rows) };
+    for alike in entries.chunk_by(|one, next| one >> ROW_BITS == next >> ROW_BITS) {
+        let row_of = |entry: u64| (entry & SlotTable::ROWS_MAX as u64) as u32;
+        let group = found.first_rows.len() as u32;
+        alike.iter().for_each(|entry| found.groups[row_of(*entry) as usize] = group);
+        found.first_rows.push(row_of(alike[0]));
+    }
+    found
 }
 
 fn is_dense(bits: u32, rows: usize) -> bool {
@@ -383,6 +434,32 @@ mod tests {
 
     fn of(values: ArrayRef) -> PartValues {
         PartValues { values, codes: None, is_list: false }
+    }
+
+    #[test]
+    fn all_alike_rows_are_together_even_if_there_are_few() {
+        // Hardly any pair of keys is met twice. The blocks have different lengths.
+        for rows in [1, 100, 40_000, 300_000_usize] {
+            let first: Vec<u32> = (0..rows).map(|row| (row * 7_919 % 1_000) as u32).collect();
+            let second: Vec<i64> = (0..rows).map(|row| (row / 2 * 31 % (rows / 3 + 1)) as i64 * 3_600).collect();
+            let keys = [
+                PartValues {
+                    codes: Some(Arc::new(first.clone())),
+                    is_list: true,
+                    ..of(Arc::new(Int64Array::from_iter_values(0..1_000)))
+                },
+                of(Arc::new(Int64Array::from(second.clone()))),
+            ];
+            let found = group_all(&keys, rows).expect("keys of a supported type");
+            let mut known = std::collections::HashMap::new();
+            for row in 0..rows {
+                let group = *known.entry((first[row], second[row])).or_insert(found.groups[row]);
+                assert_eq!(group, found.groups[row], "row {row} of {rows}");
+                let first_row = found.first_rows[group as usize] as usize;
+                assert!(first_row <= row && found.groups[first_row] == group);
+            }
+            assert_eq!(known.len(), found.first_rows.len());
+        }
     }
 
     #[test]

@@ -132,6 +132,14 @@ impl<'a> PartRows<'a> {
                 Some(positions).filter(|positions| positions.len() < range.len())
             }
         };
+        let (positions, range) = match positions.as_deref() {
+            // Rows that follow each other, such as those of a time in a table that is in the order of time, are read
+            // as a range. That takes less time than a look-up of each row.
+            Some([first, .., last]) if last - first + 1 == positions.as_ref().map_or(0, Vec::len) as u32 => {
+                (None, *first as usize..*last as usize + 1)
+            }
+            _ => (positions, range),
+        };
         Ok(PartRows { positions, ..PartRows::new(functions, GroupRowOrigin::Block(shared, table), range) })
     }
 

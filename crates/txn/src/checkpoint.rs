@@ -6,12 +6,13 @@
 //! is in few runs over time, because runs are joined a logarithmic number of times.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use rowmill_base::{Cancel, CommitId, ErrorKind, Result};
 
+use crate::background_pace::at_background_pace;
 use crate::bell::Background;
 use crate::checkpoint_schedule::CheckpointSchedule;
 use crate::difference::{DifferenceInParts, dropped_indexes};
@@ -34,6 +35,8 @@ pub(crate) struct InBase {
     schedule: CheckpointSchedule,
     /// Whether the thread of checkpoints looks at the next commits. Otherwise the next one must ring.
     is_watched: AtomicBool,
+    /// The number of threads that wait for the state.
+    waiting: AtomicUsize,
     times: Mutex<CheckpointTimes>,
 }
 
@@ -58,18 +61,35 @@ impl InBase {
             space_waits: AtomicBool::new(false),
             schedule: CheckpointSchedule::default(),
             is_watched: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             times: Mutex::default(),
         }
     }
 
     /// Locks the state that the base has. No checkpoint can change it while the lock is held.
     pub(crate) fn hold(&self) -> MutexGuard<'_, Arc<Snapshot>> {
-        self.state.lock()
+        self.state.try_lock().unwrap_or_else(|| {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let state = self.state.lock();
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            state
+        })
     }
 
     /// Locks the state that the base has, as [`InBase::hold`] does, if that takes no longer than `wait_max`.
     pub(crate) fn try_hold_for(&self, wait_max: Duration) -> Option<MutexGuard<'_, Arc<Snapshot>>> {
-        self.state.try_lock_for(wait_max)
+        if let Some(state) = self.state.try_lock() {
+            return Some(state);
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let state = self.state.try_lock_for(wait_max);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        state
+    }
+
+    /// Whether a thread waits for the end of a checkpoint.
+    fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// The last commit that the base has.
@@ -104,6 +124,10 @@ impl InBase {
     }
 }
 
+/// A checkpoint does not rest while recent rows of keyed tables take one part in this many of the memory limit. Writers
+/// wait for it when they take more (`back_pressure.rs`).
+const HURRY_SHARE: u64 = 6;
+
 /// Delay between the moment a checkpoint is due and its start, so that it includes the commits that follow at once.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -116,8 +140,10 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
         engine.stored().is_watched.store(true, Ordering::SeqCst);
         let mut space = space.lock();
         // If it fails, the next commit asks for another one. Nothing is lost, because the log has everything.
-        if checkpoint_if_due(&engine).is_ok_and(|made| made) {
-            space.after_checkpoint(&engine);
+        let (made, rested) = at_background_pace(hurry(&engine, stop), || checkpoint_if_due(&engine));
+        if made.is_ok_and(|made| made) {
+            engine.stored().schedule.note_rested(rested);
+            let _ = at_background_pace(hurry(&engine, stop), || space.after_checkpoint(&engine));
         }
         engine.reap();
         let again = space.if_quiet(&engine, stop);
@@ -129,6 +155,17 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
         again
     };
     checkpointer.start_timed(Job::Checkpoint, SETTLE, work)
+}
+
+/// Whether a checkpoint must not rest: a thread waits for it, the log or memory gets full, or `stop` is set.
+fn hurry(engine: &Arc<Core>, stop: &Cancel) -> impl Fn() -> bool + 'static {
+    let (engine, stop) = (Arc::clone(engine), stop.clone());
+    move || {
+        let stored = engine.stored();
+        let log_bytes = engine.latest().log_end.0.saturating_sub(stored.log_end().0);
+        let is_log_long = log_bytes >= engine.checkpoint_log_bytes();
+        stop.is_cancelled() || stored.is_waited_for() || is_log_long || engine.has_many_recent_rows(HURRY_SHARE)
+    }
 }
 
 /// Notes the size of the base for the next checkpoints.

@@ -43,6 +43,14 @@ impl CheckpointSchedule {
         *self.rest_until.lock() = Some(Instant::now() + duration * (TIME_SHARE - 1));
     }
 
+    /// Notes that the last checkpoint rested for this time. Its rests took no processor, so it need not be repaid by a
+    /// pause.
+    pub(crate) fn note_rested(&self, rested: Duration) {
+        if let Some(until) = &mut *self.rest_until.lock() {
+            *until = until.checked_sub(rested * (TIME_SHARE - 1)).unwrap_or(*until);
+        }
+    }
+
     /// Whether a checkpoint is due when the log has `bytes` since the last one, and `bytes_max` is
     /// `checkpoint_log_bytes`.
     pub(crate) fn is_due(&self, bytes: u64, bytes_max: u64) -> bool {
@@ -71,6 +79,12 @@ mod tests {
         schedule.note_done(Duration::from_secs(60));
         assert!(!schedule.is_due(799, 800) && schedule.is_due(800, 800));
         schedule.note_done(Duration::ZERO);
+        assert!(schedule.is_due(100, 800));
+        // A checkpoint of one second that rested for 60.
+        schedule.note_done(Duration::from_secs(61));
+        schedule.note_rested(Duration::from_secs(60));
+        assert!(!schedule.is_due(100, 800));
+        schedule.note_rested(Duration::from_secs(1));
         assert!(schedule.is_due(100, 800));
     }
 }

@@ -13,6 +13,7 @@ use rowmill_base::{Broker, CommitId, IndexId, Reservation, Result, TableId};
 use rowmill_storage::keyed::KeyRange;
 use rowmill_storage::{Block, OpenRun};
 
+use crate::background_pace::rest_if_due;
 use crate::base::WriteBatch;
 use crate::definition::{Definition, definitions};
 use crate::deletes::Holder;
@@ -119,6 +120,7 @@ impl ChangedRows {
                 continue;
             };
             // The cursor keeps its place, so each round copies the next keys under a short lock.
+            rest_if_due();
             cursor.next_batch(self.store.versions().of_key(head), KEYS_AT_ONCE, &mut self.rows);
             if self.rows.is_empty() {
                 self.current = None;

@@ -533,8 +533,12 @@ impl Core {
     /// Whether a checkpoint is due: the log, which ends at `end`, is long, keyed rows take much memory, or space waits
     /// for a checkpoint.
     pub(crate) fn is_checkpoint_due(&self, end: Position) -> bool {
-        self.has_many_recent_rows(KEYED_SHARE)
-            || self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes"))
+        self.has_many_recent_rows(KEYED_SHARE) || self.stored.is_due(end, self.checkpoint_log_bytes())
+    }
+
+    /// The length of the log at which a checkpoint is due, in bytes.
+    pub(crate) fn checkpoint_log_bytes(&self) -> u64 {
+        self.settings.read().number("checkpoint_log_bytes")
     }
 
     /// Whether recent rows of keyed tables take more than one part in `share` of the memory limit.

@@ -35,6 +35,7 @@
 mod analyze;
 mod auto_analyze;
 mod back_pressure;
+mod background_pace;
 mod backup;
 pub mod base;
 mod bell;

@@ -223,6 +223,11 @@ pub type RunVisitor<'a> = dyn FnMut(&[&[u8]], &[&[u8]]) -> Result<usize> + 'a;
 
 /// One committed state of a base.
 pub trait BaseRead: Send {
+    /// Begins another read of the same state, for another thread; `None` if the base cannot do that.
+    fn again(&self) -> Result<Option<Box<dyn BaseRead>>> {
+        Ok(None)
+    }
+
     /// The value of `key`. Returns `Corrupt` if it differs from the value written.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();

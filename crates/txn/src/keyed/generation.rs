@@ -7,8 +7,8 @@
 //! as they can open others, which means while the base still has this state.
 //!
 //! Before a checkpoint writes other rows, it opens one read of the state ([`Generation::end`]). After that, snapshots
-//! of the older state continue with their open reads, or share that one, one look-up at a time, until the last of them
-//! ends.
+//! of the older state continue with their open reads or open others like that one, until the last of them ends. Where a
+//! base cannot do that, they share that one, one look-up at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,12 +76,13 @@ impl Generation {
         self.commit
     }
 
-    /// Opens a read for the caller alone; `None` if the base no longer has the state.
+    /// Opens a read for the caller alone; `None` if the base no longer has the state and cannot read it again.
     pub(super) fn open(&self) -> Result<Option<Box<dyn BaseRead>>> {
         match &*self.reads.lock() {
             // Open it under the lock, so that the state cannot end in between.
             GenerationReads::Open(base) => base.read().map(Some),
-            _ => Ok(None),
+            GenerationReads::Kept(read) => read.again(),
+            GenerationReads::Empty | GenerationReads::Nobody => Ok(None),
         }
     }
 
@@ -102,14 +103,14 @@ impl Generation {
         look(&*own)
     }
 
-    /// Takes a seat, which must be given back. Returns `None` if there are too many, or if the base no longer has the
-    /// state.
+    /// Takes a seat, which must be given back. Returns `None` if there are too many, or if the state has no rows to
+    /// read.
     pub(super) fn take_seat(&self) -> Option<Arc<Seat>> {
         // A free seat may still have an open read, which saves opening one.
         if let Some(seat) = self.seats.lock().free.pop() {
             return Some(seat);
         }
-        let is_of_use = matches!(*self.reads.lock(), GenerationReads::Open(_));
+        let is_of_use = matches!(*self.reads.lock(), GenerationReads::Open(_) | GenerationReads::Kept(_));
         let mut seats = self.seats.lock();
         if !is_of_use || seats.all.len() == SEATS_MAX {
             return None;

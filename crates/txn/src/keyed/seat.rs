@@ -49,8 +49,8 @@ impl BaseReader {
         }
         match &*read {
             Some(read) => look(&**read),
-            // A checkpoint closed our read, and the base has moved on to a newer state since. The generation keeps one
-            // read of our state, which all share.
+            // A checkpoint closed our read, and the base has moved on to a newer state since. It cannot read our state
+            // again, so all share the one read that the generation keeps.
             None => self.generation.read(nothing, look),
         }
     }

@@ -8,10 +8,10 @@ use rowmill_storage::keyed::{ByteRows, KeyRange};
 use super::entry;
 use super::versions::Versions;
 
-/// The most entries to look at under one lock.
-const ENTRIES_PER_LOCK: usize = 512;
+/// The most entries to look at under one lock, which takes about ten microseconds. A commit to the same table waits.
+const ENTRIES_PER_LOCK: usize = 64;
 /// A batch ends when its rows have this number of bytes.
-const ROW_BYTES_PER_BATCH: usize = 256 << 10;
+const ROW_BYTES_PER_BATCH: usize = 64 << 10;
 
 /// Copies of keys and of what a snapshot sees of them. A batch should be filled again and again, because it keeps its
 /// memory.

@@ -39,6 +39,7 @@ use super::entry;
 use super::key_index::hash;
 use super::run::CommitRun;
 use super::version_table::VersionTable;
+use crate::background_pace::rest_if_due;
 
 /// The most changes to apply under one lock. They take about ten microseconds.
 const CHANGES_PER_LOCK: usize = 32;
@@ -268,6 +269,7 @@ impl Versions {
         // Otherwise clean up leaf by leaf, and release the lock after each.
         let mut bound: Option<Box<[u8]>> = None;
         loop {
+            rest_if_due();
             let mut table = self.table.write();
             bound = table.forget_leaf(bound.as_deref(), in_base, oldest, &self.secrets);
             self.count(&table);

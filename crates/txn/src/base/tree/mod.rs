@@ -205,6 +205,10 @@ impl fmt::Debug for TreeBase {
 }
 
 impl BaseRead for TreeRead {
+    fn again(&self) -> Result<Option<Box<dyn BaseRead>>> {
+        Ok(Some(Box::new(self.open.begin_again(self)?)))
+    }
+
     fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         check_key(key)?;
         let Some(value) = self.reader.get(key)? else { return Ok(false) };

@@ -23,6 +23,7 @@ use super::names::{name_of, path_of};
 use super::page::PAGE_BYTES;
 use super::reader::TreeReader;
 use super::shrink::shrink;
+use crate::background_pace::rest_if_due;
 
 /// The most pages that move at once, so that a checkpoint that waits for it waits for few milliseconds.
 const MOVED_MAX: u64 = 2_048;
@@ -105,6 +106,15 @@ impl OpenTree {
         Ok(TreeRead { reader, open: Arc::clone(self) })
     }
 
+    /// Begins another read of the state of `read`.
+    #[allow(unsafe_code)]
+    pub(super) fn begin_again(self: &Arc<Self>, read: &TreeRead) -> Result<TreeRead> {
+        let state = self.reads.begin(|| Ok(*read.reader.state()))?;
+        // SAFETY: as for `begin`, `reads` has the generation until this read is dropped too.
+        let reader = unsafe { TreeReader::new(Arc::clone(read.reader.mapped()), state) };
+        Ok(TreeRead { reader, open: Arc::clone(self) })
+    }
+
     /// Applies batches as the commit `at`. The caller must hold the lock of the writer.
     #[allow(unsafe_code)]
     pub(super) fn write(self: &Arc<Self>, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
@@ -146,6 +156,7 @@ impl OpenTree {
         let mut released = self.released.lock();
         let runs: Vec<PageRun> = self.free.lock().runs_freed_by(*released..=oldest).collect();
         for (first, count) in runs {
+            rest_if_due();
             self.file.handle().punch(first * PAGE_BYTES as u64, count * PAGE_BYTES as u64)?;
         }
         *released = oldest + 1;

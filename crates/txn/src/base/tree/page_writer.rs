@@ -14,6 +14,7 @@ use super::page::{
     ChildPage, HEADER_LEN, LeafValue, LongValue, PAGE_BYTES, PageBytes, PageNode, PagePointer, build_page, checksum_of,
     fits_in_page,
 };
+use crate::background_pace::rest_if_due;
 
 /// Bytes of neighbouring pages to gather before a call, and bytes that the system stores in one step. A commit that syncs
 /// the log at the same time waits for at most two steps, and not for the pages of a whole checkpoint.
@@ -62,6 +63,7 @@ impl<'f> PageWriter<'f> {
 
     /// Writes a page with these nodes, which must fit.
     pub(super) fn write_page<N: PageNode>(&mut self, level: u32, nodes: &[N]) -> Result<ChildPage> {
+        rest_if_due();
         let number = self.free.take_page().unwrap_or_else(|| self.grow(1));
         let mut page: PageBytes = [0; PAGE_BYTES];
         let child = build_page(number, self.generation, level, nodes, &mut page);

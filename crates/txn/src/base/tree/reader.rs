@@ -80,6 +80,10 @@ impl TreeReader {
         self.mapped = Arc::new(self.mapped.unchecked());
     }
 
+    pub(super) fn mapped(&self) -> &Arc<MappedPages> {
+        &self.mapped
+    }
+
     pub(super) fn state(&self) -> &TreeState {
         &self.state
     }

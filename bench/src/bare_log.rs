@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rowmill_base::{Error, Result};
 
 use crate::process::cpu_s;
+use crate::tpcc::histogram::Histogram;
 
 /// The bytes of the file, equal to a segment of Rowmill's log.
 const FILE_BYTES: u64 = 4 << 20;
@@ -20,6 +21,10 @@ pub struct SyncTime {
     pub seconds: f64,
     /// Seconds of processor time in it, or zero if that is unknown.
     pub cpu_s: f64,
+    /// The time that 99.9 % of the syncs did not exceed.
+    pub p999: Duration,
+    /// The time of the longest sync.
+    pub longest: Duration,
 }
 
 impl SyncTime {
@@ -56,23 +61,30 @@ impl BareLog {
     /// The process should do nothing else during that time.
     pub fn sync_time(&self, bytes: usize, time: Duration) -> Result<SyncTime> {
         let (start, cpu) = (Instant::now(), cpu_s());
-        let syncs = self.append(bytes, time).map_err(|error| Error::io("the bare loop", &error))?;
+        let times = self.append(bytes, time).map_err(|error| Error::io("the bare loop", &error))?;
         let cpu = cpu_s().zip(cpu).map_or(0.0, |(after, before)| after - before);
-        Ok(SyncTime { seconds: start.elapsed().as_secs_f64() / syncs, cpu_s: cpu / syncs })
+        let syncs = times.count() as f64;
+        Ok(SyncTime {
+            seconds: start.elapsed().as_secs_f64() / syncs,
+            cpu_s: cpu / syncs,
+            p999: times.percentile(0.999),
+            longest: times.longest(),
+        })
     }
 
-    /// Returns the number of syncs.
-    fn append(&self, bytes: usize, time: Duration) -> std::io::Result<f64> {
+    /// Returns the times of the syncs, at least one.
+    fn append(&self, bytes: usize, time: Duration) -> std::io::Result<Histogram> {
         let record = vec![0x5A; bytes];
-        let (start, mut at, mut syncs) = (Instant::now(), 0, 0.0);
+        let (start, mut at, mut times) = (Instant::now(), 0, Histogram::new());
         loop {
+            let begun = Instant::now();
             self.file.write_all_at(&record, at)?;
             self.file.sync_data()?;
             // The record must not reach beyond the end, because a longer file would need new space and metadata.
             at = (at + bytes as u64) % (FILE_BYTES - bytes as u64);
-            syncs += 1.0;
+            times.record(begun.elapsed());
             if start.elapsed() >= time {
-                return Ok(syncs);
+                return Ok(times);
             }
         }
     }

@@ -167,6 +167,10 @@ impl Report<'_> {
         writeln!(out, "  CPU time per transaction: {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
         let [before, after] = self.syncs.map(|sync| sync.per_second());
         writeln!(out, "  syncs of a bare log per second: {before:.0} before, {after:.0} after")?;
+        for (when, sync) in ["before", "after"].into_iter().zip(self.syncs) {
+            let (p999, longest) = (millis(sync.p999), millis(sync.longest));
+            writeln!(out, "  a sync of a bare log {when}: p99.9 {p999:.3} ms, max {longest:.3} ms")?;
+        }
         match &self.measured.instructions {
             Ok(_) => writeln!(out, "  instructions per transaction: {}", known(self.instructions().map(f64::round)))?,
             Err(reason) => writeln!(out, "  instructions per transaction: not counted ({reason})")?,

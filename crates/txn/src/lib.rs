@@ -26,6 +26,7 @@
 //!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move
 //!   then. `expire`: deletes rows that are too old. `column_files`: the files of blocks.
 //! - `checkpoint`, `checkpoint_schedule`, `difference`, `base`: from the log to the ordered base, and when.
+//!   `background_pace`: its rests.
 //!   `back_pressure`: writers that wait for checkpoints. `space_return`: space that is given back.
 //! - `recovery`, `replay`: from base and log to a state.
 //! - `analyze`, `auto_analyze`: statistics of keyed tables, on request and by themselves.

@@ -300,6 +300,18 @@ fn a_read_sees_one_state(base: &dyn OrderedBase) {
     assert_eq!(entries(&*second, b"").len(), 2);
     assert_eq!((first.commit_id().unwrap(), second.commit_id().unwrap()), (CommitId(1), CommitId(2)));
     assert!(keys(base, b"").is_empty());
+    // Another read of an old state keeps the state when the first one has ended.
+    if let Some(another) = first.another().unwrap() {
+        drop((first, second));
+        for n in 4..20 {
+            base.write(&batch(|b| b.put(b"a", [n as u8; 100])), CommitId(n)).unwrap();
+        }
+        assert_eq!(base.oldest_reader().unwrap(), Some(CommitId(1)));
+        assert_eq!(entries(&*another, b""), [(b"a".to_vec(), b"1".to_vec())]);
+        assert_eq!(another.commit_id().unwrap(), CommitId(1));
+        drop(another);
+        base.write(&batch(|b| b.delete_prefix(b"")), CommitId(20)).unwrap();
+    }
 }
 
 fn the_oldest_reader_is_known(base: &dyn OrderedBase) {
@@ -537,6 +549,10 @@ fn run(base: &dyn OrderedBase, steps: &[BaseStep]) {
                 let (read, commit, model) = held.remove(which % held.len());
                 // The read should see the model as it was when the read began.
                 check(&*read, commit, &model);
+                if let Some(another) = read.another().unwrap() {
+                    drop(read);
+                    check(&*another, commit, &model);
+                }
             }
             BaseStep::Check(_) => check(&*base.read().unwrap(), commit, &model),
         }

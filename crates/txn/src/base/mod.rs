@@ -224,7 +224,7 @@ pub type RunVisitor<'a> = dyn FnMut(&[&[u8]], &[&[u8]]) -> Result<usize> + 'a;
 /// One committed state of a base.
 pub trait BaseRead: Send {
     /// Begins another read of the same state, for another thread; `None` if the base cannot do that.
-    fn again(&self) -> Result<Option<Box<dyn BaseRead>>> {
+    fn another(&self) -> Result<Option<Box<dyn BaseRead>>> {
         Ok(None)
     }
 

@@ -81,7 +81,7 @@ impl Generation {
         match &*self.reads.lock() {
             // Open it under the lock, so that the state cannot end in between.
             GenerationReads::Open(base) => base.read().map(Some),
-            GenerationReads::Kept(read) => read.again(),
+            GenerationReads::Kept(read) => read.another(),
             GenerationReads::Empty | GenerationReads::Nobody => Ok(None),
         }
     }

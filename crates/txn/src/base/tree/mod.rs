@@ -205,8 +205,8 @@ impl fmt::Debug for TreeBase {
 }
 
 impl BaseRead for TreeRead {
-    fn again(&self) -> Result<Option<Box<dyn BaseRead>>> {
-        Ok(Some(Box::new(self.open.begin_again(self)?)))
+    fn another(&self) -> Result<Option<Box<dyn BaseRead>>> {
+        Ok(Some(Box::new(self.open.begin_another(self)?)))
     }
 
     fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {

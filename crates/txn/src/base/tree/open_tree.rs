@@ -108,7 +108,7 @@ impl OpenTree {
 
     /// Begins another read of the state of `read`.
     #[allow(unsafe_code)]
-    pub(super) fn begin_again(self: &Arc<Self>, read: &TreeRead) -> Result<TreeRead> {
+    pub(super) fn begin_another(self: &Arc<Self>, read: &TreeRead) -> Result<TreeRead> {
         let state = self.reads.begin(|| Ok(*read.reader.state()))?;
         // SAFETY: as for `begin`, `reads` has the generation until this read is dropped too.
         let reader = unsafe { TreeReader::new(Arc::clone(read.reader.mapped()), state) };

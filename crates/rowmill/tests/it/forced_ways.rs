@@ -6,7 +6,7 @@ use std::process::Command;
 use rowmill_exec::forced::{DistinctWay, Forced, GroupWay, JoinWay, force};
 
 use crate::hostile_settings::{Hostility, plain};
-use crate::sql_suite::run_all;
+use crate::sql_suite::run_half;
 
 /// The environment variable with the index of the forced path, for the child process.
 const WAY: &str = "ROWMILL_FORCED_WAY";
@@ -53,6 +53,9 @@ fn child() {
     // Tables need several blocks to have slices of time.
     let tiny = Hostility { rows_per_block: 3, ..plain() };
     let layouts = [plain(), blocks].into_iter().chain(ways()[number].slices.then_some(tiny));
-    let failures: Vec<String> = layouts.flat_map(|layout| run_all(&layout)).collect();
+    // A file meets each way under some of the layouts. The other files meet it under the others.
+    let failures =
+        layouts.enumerate().flat_map(|(place, layout)| run_half(&layout, !(number + place).is_multiple_of(2)));
+    let failures: Vec<String> = failures.collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

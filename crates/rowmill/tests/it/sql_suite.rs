@@ -250,11 +250,25 @@ fn records(file: &Path, text: &str) -> Vec<Vec<Record<DefaultColumnType>>> {
     scripts.collect()
 }
 
-/// Runs every file under `hostility` and returns the failures. Two threads take the files in turns, because this is the
-/// longest test and ends after all others.
+/// Runs every file under `hostility` and returns the failures.
 pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
-    let (files, next) = (files(), AtomicUsize::new(0));
-    let run_files = || {
+    run_files(&files(), hostility)
+}
+
+/// Runs every second file under `hostility`, those with even or with odd numbers, and returns the failures. With
+/// `ROWMILL_LONG` it runs all files.
+pub(crate) fn run_half(hostility: &Hostility, is_odd: bool) -> Vec<String> {
+    let is_long = std::env::var_os("ROWMILL_LONG").is_some();
+    let is_in = |number: usize| is_long || number.is_multiple_of(2) != is_odd;
+    let half = files().into_iter().enumerate().filter(|(number, _)| is_in(*number));
+    run_files(&half.map(|(_, file)| file).collect::<Vec<_>>(), hostility)
+}
+
+/// Runs files under `hostility` and returns the failures. Two threads take the files in turns, because this takes long
+/// and ends after all other tests.
+fn run_files(files: &[PathBuf], hostility: &Hostility) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let run_some = || {
         let mut failures = Vec::new();
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
             run_file(file, hostility, &mut failures);
@@ -262,7 +276,7 @@ pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
         failures
     };
     std::thread::scope(|scope| {
-        let threads = [scope.spawn(run_files), scope.spawn(run_files)];
+        let threads = [scope.spawn(run_some), scope.spawn(run_some)];
         threads.into_iter().flat_map(|thread| thread.join().expect("failures are returned")).collect()
     })
 }

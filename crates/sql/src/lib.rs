@@ -12,7 +12,8 @@
 //! - `session`: a connection: settings, transaction, and the path of a statement. `open_transaction`: the
 //!   transaction between `BEGIN` and `COMMIT`.
 //! - `lifted`, `statement_cache`, `prepared`, `param`: what a connection keeps of earlier statements, by their text.
-//!   `idle_statements`: what it leaves to later connections.
+//!   `idle_statements`: what it leaves to later connections. `shape`: the parameters and the result of a statement that
+//!   did not run yet.
 //! - `guards`, `deep`: limits of a statement and room on the stack for its tree.
 //! - `dialect`, `parse`, `names`, `walk`: from text to a syntax tree, with names in lower case.
 //! - `program`: statements on keyed tables that run without a planner.
@@ -61,6 +62,7 @@ mod scan_progress;
 mod sequence_functions;
 mod session;
 mod settings;
+mod shape;
 mod splitter;
 mod statement;
 mod statement_cache;
@@ -71,7 +73,7 @@ mod walk;
 mod workers;
 
 pub use idle_statements::IdleStatements;
-pub use lexer::is_complete;
+pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use outside::outside_batch;
 pub use param::Param;
@@ -82,6 +84,7 @@ pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
 pub use rowmill_plan::Constant;
 pub use session::{CancelHandle, Session};
+pub use shape::StatementShape;
 pub use splitter::{SqlSplitter, TextStatement};
 pub use statements::{STATEMENTS, StatementInfo};
 pub use workers::query_threads;

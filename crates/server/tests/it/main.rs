@@ -1,0 +1,14 @@
+//! The server, driven by real clients: tokio-postgres, psql, and raw sockets.
+
+#![allow(clippy::unwrap_used)]
+
+mod cancelling;
+mod copying;
+mod extended;
+mod hostile;
+mod psql;
+mod simple;
+mod stopping;
+mod support;
+mod transactions;
+mod values;

@@ -264,6 +264,7 @@ impl PgSession {
         client: &mut ClientStream,
     ) -> StepResult<Option<Outcome>> {
         self.block.check_allowed(&prepared.first)?;
+        self.shared.metrics.count_pg();
         let statement = match &prepared.body {
             PreparedBody::Empty => {
                 client.put(&EmptyQueryResponse::new());

@@ -29,6 +29,7 @@
 //! - `session`, `transaction_block`, `simple_query`, `extended`, `portal`, `copy`: the statements of a session.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
 //! - `type_oids`, `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
+//! - `http`: statements and results over HTTP, and counters.
 
 mod backend;
 mod cancel;
@@ -39,6 +40,7 @@ mod encode;
 mod event;
 mod extended;
 mod frame;
+mod http;
 mod listener;
 mod options;
 mod portal;

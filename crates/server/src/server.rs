@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cancel::CancelRegistry;
 use crate::event::{EventSink, ServerEvent};
+use crate::http::{self, ServerMetrics};
 use crate::listener;
 use crate::options::{ServerLimits, ServerOptions};
 use crate::shutdown::{StopPhase, StopSignal};
@@ -29,6 +30,7 @@ pub(crate) struct ServerShared {
     pub(crate) cancels: CancelRegistry,
     /// Open connections of the wire protocol, with those that have not logged in.
     pub(crate) connections: AtomicUsize,
+    pub(crate) metrics: ServerMetrics,
     events: Option<EventSink>,
 }
 
@@ -58,13 +60,14 @@ pub struct Server {
     runtime: Runtime,
     shared: Arc<ServerShared>,
     pg_address: Option<SocketAddr>,
+    http_address: Option<SocketAddr>,
 }
 
 impl Server {
     /// Binds the addresses and begins to serve `database`. Returns an error if an address is not allowed or in use.
     pub fn start(database: Database, options: ServerOptions) -> Result<Server> {
         options.check()?;
-        let ServerOptions { pg, http: _, limits, events } = options;
+        let ServerOptions { pg, http, limits, events } = options;
         let failed = |error: std::io::Error| Error::io("starting the threads of the server", &error);
         let runtime = Builder::new_multi_thread()
             // Network threads only move bytes; the engine needs the processors.
@@ -75,12 +78,18 @@ impl Server {
             .build()
             .map_err(failed)?;
         let (stop, cancels, connections) = (StopSignal::new(), CancelRegistry::default(), AtomicUsize::new(0));
-        let shared = Arc::new(ServerShared { database, limits, stop, cancels, connections, events });
-        let mut server = Server { runtime, shared, pg_address: None };
+        let metrics = ServerMetrics::new();
+        let shared = Arc::new(ServerShared { database, limits, stop, cancels, connections, metrics, events });
+        let mut server = Server { runtime, shared, pg_address: None, http_address: None };
         if let Some(address) = pg {
             let (listener, address) = server.bind("PostgreSQL's protocol", address)?;
             server.runtime.spawn(listener::accept(listener, Arc::clone(&server.shared)));
             server.pg_address = Some(address);
+        }
+        if let Some(address) = http {
+            let (listener, address) = server.bind("HTTP", address)?;
+            server.runtime.spawn(http::serve(listener, Arc::clone(&server.shared)));
+            server.http_address = Some(address);
         }
         Ok(server)
     }
@@ -96,6 +105,11 @@ impl Server {
     /// Where the server speaks PostgreSQL's wire protocol.
     pub fn pg_address(&self) -> Option<SocketAddr> {
         self.pg_address
+    }
+
+    /// Where the server speaks HTTP.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
     }
 
     /// Serves until the process gets SIGINT or SIGTERM, and then stops.

@@ -181,6 +181,7 @@ impl PgSession {
             StatementFault::Failed(error) => error,
             StatementFault::Lost(error) => return Err(NoMessage::Lost(error)),
         };
+        self.shared.metrics.count_error();
         self.put_notices(client);
         client.put(&error.response("ERROR"));
         self.block.fail(&mut self.connection);

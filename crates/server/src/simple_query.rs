@@ -35,6 +35,7 @@ impl PgSession {
     }
 
     fn simple_statement(&mut self, text: &str, part: &TextPart, first: &str, client: &mut ClientStream) -> StepResult {
+        self.shared.metrics.count_pg();
         if let Some(control) = self.block.run_control(first, &part.sql, &mut self.connection)? {
             self.put_notices(client);
             if let Some((sqlstate, message)) = control.warning {

@@ -6,6 +6,7 @@ mod cancelling;
 mod copying;
 mod extended;
 mod hostile;
+mod http;
 mod psql;
 mod simple;
 mod stopping;

@@ -25,9 +25,9 @@ impl TestServer {
         let sink = Arc::clone(&events);
         let options = ServerOptions {
             pg: Some("127.0.0.1:0".parse().unwrap()),
+            http: Some("127.0.0.1:0".parse().unwrap()),
             limits,
             events: Some(Arc::new(move |event: &ServerEvent| sink.lock().unwrap().push(event.clone()))),
-            ..ServerOptions::default()
         };
         let server = Server::start(Database::memory().unwrap(), options).unwrap();
         TestServer { server: Some(server), events }
@@ -35,6 +35,10 @@ impl TestServer {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.as_ref().unwrap().pg_address().unwrap()
+    }
+
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().http_address().unwrap()
     }
 
     pub(crate) fn stop(&mut self) {

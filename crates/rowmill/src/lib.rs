@@ -55,6 +55,11 @@ pub mod text {
     pub use rowmill_sql::{Lexeme, LexemeKind, SqlSplitter, TextStatement, is_complete, lexemes};
 }
 
+/// PostgreSQL's types, and the one by which each of ours goes over its wire protocol.
+pub mod pg_types {
+    pub use rowmill_sql::pg_types::{PgScalar, PgType, type_modifier};
+}
+
 /// Results in the formats of files, written to streams.
 pub mod output {
     pub use rowmill_sql::files::{BatchWriter, FileFormat, WriteOptions, stream_writer};

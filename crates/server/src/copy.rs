@@ -29,8 +29,8 @@ use crate::portal::OpenRows;
 use crate::session::PgSession;
 use crate::socket::{ClientStream, NoMessage};
 use crate::sql_words::words;
-use crate::type_oids::PgType;
 use crate::wire_error::{PROTOCOL_VIOLATION, StatementFault, StepResult, WireError};
+use rowmill::pg_types::PgType;
 
 /// The rows of a batch that are asked for at a time.
 const ROWS_AT_ONCE: usize = 1 << 16;

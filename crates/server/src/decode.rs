@@ -11,8 +11,8 @@ use bytes::Bytes;
 use rowmill::Param;
 
 use crate::encode::WireFormat;
-use crate::type_oids::{PgScalar, PgType};
 use crate::wire_error::WireError;
+use rowmill::pg_types::{PgScalar, PgType};
 
 pub(crate) use binary::{bytea_text, decimal_text};
 

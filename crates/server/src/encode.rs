@@ -21,9 +21,9 @@ use rowmill::arrow::array::RecordBatch;
 use rowmill::arrow::datatypes::Schema;
 use rowmill::{Result, SqlType};
 
-use crate::type_oids::{PgType, type_modifier};
 use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
 use cell::CellColumn;
+use rowmill::pg_types::{PgType, type_modifier};
 
 pub(crate) use cell::{EPOCH_DAYS, EPOCH_MICROS, canonical};
 pub(crate) use numeric::NEGATIVE;

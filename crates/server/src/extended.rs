@@ -24,8 +24,8 @@ use crate::session::PgSession;
 use crate::simple_query::is_control;
 use crate::socket::ClientStream;
 use crate::sql_words::{first_word, name_of, statements, words};
-use crate::type_oids::{PgScalar, PgType};
 use crate::wire_error::{NO_PORTAL, PROTOCOL_VIOLATION, StepResult, WireError, notice};
+use rowmill::pg_types::{PgScalar, PgType};
 
 /// A prepared statement of the protocol, or of SQL's PREPARE.
 pub(crate) struct PreparedOnWire {

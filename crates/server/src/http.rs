@@ -159,7 +159,7 @@ fn run(
     });
     let (mut connection, key) = match prepared {
         Ok(prepared) => prepared,
-        // The client has gone if nobody waits for the error.
+        // If the receiver is gone, the client is gone too.
         Err(error) => return drop(started.send(Err(error))),
     };
     let _registered = RegisteredRequest { shared, number: key.number };

@@ -28,7 +28,7 @@
 //! - `socket`, `frame`, `backend`: bytes to messages and back.
 //! - `session`, `transaction_block`, `simple_query`, `extended`, `portal`, `copy`: the statements of a session.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
-//! - `type_oids`, `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
+//! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
 //! - `http`: statements and results over HTTP, and counters.
 
 mod backend;
@@ -53,7 +53,6 @@ mod socket;
 mod sql_words;
 mod startup;
 mod transaction_block;
-mod type_oids;
 mod wire_error;
 
 pub use event::{EventSink, ServerEvent};

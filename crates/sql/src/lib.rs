@@ -22,7 +22,7 @@
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
 //!   `refresher`: the job that refreshes materialized views.
-//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
+//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
 //!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `materialized_list`, `sequence_functions`: tables and
 //!   functions that the session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
@@ -53,6 +53,7 @@ mod outcome;
 mod outside;
 mod param;
 mod parse;
+mod pg_catalog;
 mod prepared;
 mod program;
 mod query;
@@ -78,6 +79,7 @@ pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use outside::outside_batch;
 pub use param::Param;
 pub use parse::Statement;
+pub use pg_catalog::type_oids as pg_types;
 pub use prepared::PreparedStatement;
 pub use refresher::Refresher;
 pub use rowmill_exec::workers::Workers;

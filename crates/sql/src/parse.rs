@@ -11,6 +11,7 @@
 mod alter_time_table;
 mod copy;
 mod materialized_view;
+mod pg_forms;
 mod position;
 mod precedence;
 mod prepare;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use super::text_reader::{NULL, put_value};
 use crate::decode::{BoundValue, decode};
 use crate::encode::WireFormat;
-use crate::type_oids::PgType;
 use crate::wire_error::WireError;
+use rowmill::pg_types::PgType;
 
 /// What begins the data: the signature, no flags, no extension.
 pub(super) const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -162,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::type_oids::PgScalar;
+    use rowmill::pg_types::PgScalar;
 
     fn read(bytes: &[u8], cut: usize) -> Result<String, WireError> {
         let mut reader = BinaryCopyReader::new(vec![PgType::scalar(PgScalar::Int4), PgType::TEXT]);

@@ -11,8 +11,8 @@ use std::io::Write;
 
 use crate::decode::{BoundValue, decode, utf8};
 use crate::encode::{CopyTextFormat, WireFormat};
-use crate::type_oids::{PgScalar, PgType};
 use crate::wire_error::WireError;
+use rowmill::pg_types::{PgScalar, PgType};
 
 /// The text of NULL in the CSV.
 pub(super) const NULL: &str = "\\N";

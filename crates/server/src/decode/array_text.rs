@@ -3,8 +3,8 @@
 use rowmill::text::write_json_string;
 
 use super::invalid;
-use crate::type_oids::PgScalar;
 use crate::wire_error::WireError;
+use rowmill::pg_types::PgScalar;
 
 /// The most levels of an array. PostgreSQL has the same limit.
 const LEVELS_MAX: usize = 6;

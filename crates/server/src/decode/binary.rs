@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::array_text::push_item;
 use super::{BoundValue, utf8};
 use crate::encode::{EPOCH_DAYS, EPOCH_MICROS, NEGATIVE};
-use crate::type_oids::{PgScalar, PgType};
 use crate::wire_error::{BAD_BINARY, WireError};
+use rowmill::pg_types::{PgScalar, PgType};
 
 /// Microseconds of a day.
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -209,8 +209,15 @@ fn array(bytes: &Bytes) -> Result<String, WireError> {
         lengths.push(usize::try_from(length).map_err(|_| wrong("array", "a length is negative"))?);
     }
     let mut json = String::with_capacity(bytes.len());
+    // Each item takes at least four bytes, so lengths that are too large end here and not in a long loop.
+    let count = lengths.iter().try_fold(1_usize, |count, length| count.checked_mul(*length));
+    let is_whole = count.and_then(|count| count.checked_mul(4)).is_some_and(|bytes| bytes <= reader.rest.len());
+    if !lengths.is_empty() && !is_whole {
+        return Err(wrong("array", "it ends too early"));
+    }
     match lengths.as_slice() {
-        [] => json.push_str("[]"),
+        // An array with a length of 0 is empty, whatever its other lengths.
+        lengths if lengths.contains(&0) || lengths.is_empty() => json.push_str("[]"),
         lengths => items(&mut reader, bytes, item.scalar, lengths, &mut json)?,
     }
     reader.end()?;
@@ -235,11 +242,6 @@ fn items(
     };
     json.push('[');
     for index in 0..*length {
-        // Each item takes at least four bytes, so a length that is too large ends here and not in a long loop. A list
-        // of empty lists would take none.
-        if reader.rest.is_empty() {
-            return Err(wrong("array", "it ends too early"));
-        }
         if index > 0 {
             json.push(',');
         }

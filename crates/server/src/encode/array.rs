@@ -13,7 +13,7 @@ use rowmill::{Result, SqlType};
 
 use super::WireFormat;
 use super::cell::CellColumn;
-use crate::type_oids::PgType;
+use rowmill::pg_types::PgType;
 
 /// A column of lists of values that are not nested.
 pub(super) struct ListColumn<'a> {

@@ -13,7 +13,7 @@ pub(super) enum AnswerFormat {
     Arrow,
 }
 
-/// Each format: its name, and the media types that ask for it, of which the first is the answer's.
+/// Each format: its name, and the media types that ask for it. The first of them is the type of the answer.
 const FORMATS: [(AnswerFormat, &str, &[&str]); 4] = [
     (AnswerFormat::Json, "json", &["application/json"]),
     (AnswerFormat::JsonLines, "ndjson", &["application/x-ndjson", "application/jsonl", "application/ndjson"]),

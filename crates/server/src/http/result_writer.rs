@@ -1,6 +1,6 @@
 //! The result of a statement in each format.
 //!
-//! An error after the first bytes cannot change the status of the answer any more. JSON and lines of JSON then end with
+//! An error after the first bytes can no longer change the status of the answer. JSON and lines of JSON then end with
 //! an object `error`. CSV and Arrow have no place for it, so the connection is broken off.
 
 use std::io::Write;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cancelling;
+mod catalog;
 mod copying;
 mod extended;
 mod hostile;

@@ -65,7 +65,7 @@ fn settings_of_postgresql_can_be_set_and_shown() {
             .unwrap();
         client.batch_execute("SET statement_timeout = '7s'").await.unwrap();
         for (sql, expected) in [
-            ("SHOW server_version", "15.0"),
+            ("SHOW server_version", "14.0"),
             ("SHOW extra_float_digits", "3"),
             ("SHOW statement_timeout_ms", "7000"),
             ("SHOW TRANSACTION ISOLATION LEVEL", "repeatable read"),

@@ -14,47 +14,63 @@
 //! | lists of these | arrays |
 //! | STRUCT, lists of lists and of structs | json |
 
-use rowmill::{SqlType, TimeUnit};
+use rowmill_base::{SqlType, TimeUnit};
 
 /// A type of PostgreSQL without its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PgScalar {
+pub enum PgScalar {
+    /// `bool`
     Bool,
+    /// `bytea`
     Bytea,
+    /// `int8`
     Int8,
+    /// `int2`
     Int2,
+    /// `int4`
     Int4,
+    /// `text`
     Text,
+    /// `json`
     Json,
+    /// `float4`
     Float4,
+    /// `float8`
     Float8,
+    /// `date`
     Date,
+    /// `time`
     Time,
+    /// `timestamp`
     Timestamp,
+    /// `timestamptz`
     Timestamptz,
+    /// `interval`
     Interval,
+    /// `numeric`
     Numeric,
+    /// `uuid`
     Uuid,
 }
 
-/// Each type: its number, the number of its arrays, and the bytes of a value, -1 if they vary.
-const SCALARS: [(PgScalar, u32, u32, i16); 16] = [
-    (PgScalar::Bool, 16, 1000, 1),
-    (PgScalar::Bytea, 17, 1001, -1),
-    (PgScalar::Int8, 20, 1016, 8),
-    (PgScalar::Int2, 21, 1005, 2),
-    (PgScalar::Int4, 23, 1007, 4),
-    (PgScalar::Text, 25, 1009, -1),
-    (PgScalar::Json, 114, 199, -1),
-    (PgScalar::Float4, 700, 1021, 4),
-    (PgScalar::Float8, 701, 1022, 8),
-    (PgScalar::Date, 1082, 1182, 4),
-    (PgScalar::Time, 1083, 1183, 8),
-    (PgScalar::Timestamp, 1114, 1115, 8),
-    (PgScalar::Timestamptz, 1184, 1185, 8),
-    (PgScalar::Interval, 1186, 1187, 16),
-    (PgScalar::Numeric, 1700, 1231, -1),
-    (PgScalar::Uuid, 2950, 2951, 16),
+/// Each type: its name, its number, the number of its arrays, and the bytes of a value, -1 if they vary.
+const SCALARS: [(PgScalar, &str, u32, u32, i16); 16] = [
+    (PgScalar::Bool, "bool", 16, 1000, 1),
+    (PgScalar::Bytea, "bytea", 17, 1001, -1),
+    (PgScalar::Int8, "int8", 20, 1016, 8),
+    (PgScalar::Int2, "int2", 21, 1005, 2),
+    (PgScalar::Int4, "int4", 23, 1007, 4),
+    (PgScalar::Text, "text", 25, 1009, -1),
+    (PgScalar::Json, "json", 114, 199, -1),
+    (PgScalar::Float4, "float4", 700, 1021, 4),
+    (PgScalar::Float8, "float8", 701, 1022, 8),
+    (PgScalar::Date, "date", 1082, 1182, 4),
+    (PgScalar::Time, "time", 1083, 1183, 8),
+    (PgScalar::Timestamp, "timestamp", 1114, 1115, 8),
+    (PgScalar::Timestamptz, "timestamptz", 1184, 1185, 8),
+    (PgScalar::Interval, "interval", 1186, 1187, 16),
+    (PgScalar::Numeric, "numeric", 1700, 1231, -1),
+    (PgScalar::Uuid, "uuid", 2950, 2951, 16),
 ];
 
 /// Types of PostgreSQL whose values we take as another type's: their numbers and the numbers of their arrays.
@@ -71,39 +87,70 @@ const TAKEN_AS: [(u32, u32, PgScalar); 8] = [
 
 /// A type of PostgreSQL, perhaps an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PgType {
-    pub(crate) scalar: PgScalar,
-    pub(crate) is_array: bool,
+pub struct PgType {
+    /// The type of the items of an array, otherwise the type itself.
+    pub scalar: PgScalar,
+    /// Whether it is an array.
+    pub is_array: bool,
 }
 
 impl PgScalar {
+    /// All types, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = PgScalar> {
+        SCALARS.iter().map(|(scalar, ..)| *scalar)
+    }
+
+    /// The name by which `pg_type` knows the type.
+    pub fn name(self) -> &'static str {
+        let found = SCALARS.iter().find(|(scalar, ..)| *scalar == self);
+        found.expect("the table has every scalar").1
+    }
+
+    /// The name in SQL, as `format_type` gives it.
+    pub fn sql_name(self) -> &'static str {
+        match self {
+            PgScalar::Bool => "boolean",
+            PgScalar::Int8 => "bigint",
+            PgScalar::Int2 => "smallint",
+            PgScalar::Int4 => "integer",
+            PgScalar::Float4 => "real",
+            PgScalar::Float8 => "double precision",
+            PgScalar::Time => "time without time zone",
+            PgScalar::Timestamp => "timestamp without time zone",
+            PgScalar::Timestamptz => "timestamp with time zone",
+            other => other.name(),
+        }
+    }
+
     fn entry(self) -> (u32, u32, i16) {
         let found = SCALARS.iter().find(|(scalar, ..)| *scalar == self);
-        let (_, oid, array, bytes) = found.expect("the table has every scalar");
+        let (_, _, oid, array, bytes) = found.expect("the table has every scalar");
         (*oid, *array, *bytes)
     }
 }
 
 impl PgType {
-    pub(crate) const TEXT: PgType = PgType { scalar: PgScalar::Text, is_array: false };
+    /// `text`
+    pub const TEXT: PgType = PgType { scalar: PgScalar::Text, is_array: false };
 
-    pub(crate) const fn scalar(scalar: PgScalar) -> PgType {
+    /// A type that is no array.
+    pub const fn scalar(scalar: PgScalar) -> PgType {
         PgType { scalar, is_array: false }
     }
 
     /// The number of the type.
-    pub(crate) fn oid(self) -> u32 {
+    pub fn oid(self) -> u32 {
         let (oid, array, _) = self.scalar.entry();
         if self.is_array { array } else { oid }
     }
 
     /// The bytes of a value, -1 if they vary.
-    pub(crate) fn size(self) -> i16 {
+    pub fn size(self) -> i16 {
         if self.is_array { -1 } else { self.scalar.entry().2 }
     }
 
     /// The type by which values of one of our types go over the wire.
-    pub(crate) fn of(kind: &SqlType) -> PgType {
+    pub fn of(kind: &SqlType) -> PgType {
         let scalar = match kind {
             SqlType::Boolean => PgScalar::Bool,
             SqlType::Int8 | SqlType::Int16 | SqlType::UInt8 => PgScalar::Int2,
@@ -132,14 +179,14 @@ impl PgType {
 
     /// The type with this number. `None` for numbers that we do not know, and for 0, which means that the client leaves
     /// the type to the statement.
-    pub(crate) fn of_oid(oid: u32) -> Option<PgType> {
-        let own = SCALARS.iter().map(|(scalar, oid, array, _)| (*oid, *array, *scalar));
+    pub fn of_oid(oid: u32) -> Option<PgType> {
+        let own = SCALARS.iter().map(|(scalar, _, oid, array, _)| (*oid, *array, *scalar));
         let known = own.chain(TAKEN_AS).find(|(scalar, array, _)| oid != 0 && (oid == *scalar || oid == *array));
         known.map(|(_, array, scalar)| PgType { scalar, is_array: oid == array })
     }
 
     /// Our type for parameters of this type.
-    pub(crate) fn sql_type(self) -> SqlType {
+    pub fn sql_type(self) -> SqlType {
         let kind = match self.scalar {
             PgScalar::Bool => SqlType::Boolean,
             PgScalar::Bytea => SqlType::Blob,
@@ -163,7 +210,7 @@ impl PgType {
 }
 
 /// PostgreSQL's modifier of a type: the digits of a decimal, or the characters of a text, -1 if it has none.
-pub(crate) fn type_modifier(kind: &SqlType) -> i32 {
+pub fn type_modifier(kind: &SqlType) -> i32 {
     /// PostgreSQL counts four bytes of a header to every modifier.
     const HEADER: i32 = 4;
     match kind {
@@ -179,7 +226,7 @@ mod tests {
 
     #[test]
     fn every_number_means_one_type() {
-        for (scalar, oid, array, _) in SCALARS {
+        for (scalar, _, oid, array, _) in SCALARS {
             assert_eq!(PgType::of_oid(oid), Some(PgType::scalar(scalar)));
             assert_eq!(PgType::of_oid(array), Some(PgType { scalar, is_array: true }));
             assert_eq!((PgType::scalar(scalar).oid(), PgType { scalar, is_array: true }.oid()), (oid, array));

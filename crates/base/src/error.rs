@@ -142,6 +142,15 @@ pub struct DamagePlace {
     pub offset: Option<u64>,
 }
 
+/// A place in the text of a statement. Lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextPosition {
+    /// The line.
+    pub line: u64,
+    /// The column.
+    pub column: u64,
+}
+
 /// An error: its kind, the message that says what happened, and a hint if something helps.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -152,6 +161,7 @@ struct Inner {
     message: String,
     hint: Option<String>,
     place: DamagePlace,
+    position: Option<TextPosition>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -163,6 +173,7 @@ impl Error {
             message: message.into(),
             hint: None,
             place: DamagePlace::default(),
+            position: None,
             source: None,
         }))
     }
@@ -228,6 +239,14 @@ impl Error {
         self
     }
 
+    /// Sets the place in the statement's text where the error is. The message should name it too, because most callers
+    /// show only the message.
+    #[must_use]
+    pub fn at_position(mut self, position: TextPosition) -> Self {
+        self.0.position = Some(position);
+        self
+    }
+
     /// Sets the file of the damage, unless code that is closer to it has set one.
     #[must_use]
     pub fn in_file(mut self, file: impl fmt::Display) -> Self {
@@ -252,6 +271,11 @@ impl Error {
     /// The place of the damage. `None` unless the kind is [`ErrorKind::Corrupt`].
     pub fn damage(&self) -> Option<&DamagePlace> {
         (self.0.kind == ErrorKind::Corrupt).then_some(&self.0.place)
+    }
+
+    /// The place in the statement's text where the error is, if it is known.
+    pub fn position(&self) -> Option<TextPosition> {
+        self.0.position
     }
 
     /// The kind, which tells a caller how to react.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use rowmill::{Error, ErrorKind, Options, Result};
 
 use crate::input::SqlInput;
 use crate::output::Format;
@@ -15,7 +16,8 @@ use crate::output::Format;
     about,
     after_help = "\
 Without SQL, -c and -f, the shell reads SQL from the terminal or the standard input.
-`rowmill demo [DIR]` makes a million events, loads them and asks questions about them."
+`rowmill demo [DIR]` makes a million events, loads them and asks questions about them.
+`rowmill serve DIR` makes the database a server; `rowmill serve --help` shows its options."
 )]
 pub(crate) struct Args {
     /// The directory of the database, created if it does not exist; without a directory, the database is in memory.
@@ -96,6 +98,16 @@ impl Args {
         }
         inputs
     }
+}
+
+/// Returns the options with which the database is opened. Each of `settings` is `name=value`.
+pub(crate) fn database_options(settings: &[String], read_only: bool) -> Result<Options> {
+    settings.iter().try_fold(Options::new().read_only(read_only), |options, setting| {
+        let (name, value) = setting.split_once('=').ok_or_else(|| {
+            Error::new(ErrorKind::InvalidParameter, format!("--set takes name=value, not \"{setting}\""))
+        })?;
+        options.set(name.trim(), value.trim())
+    })
 }
 
 #[cfg(test)]

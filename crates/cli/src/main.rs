@@ -2,7 +2,7 @@
 //!
 //! `args.rs` parses the command line, and `input.rs` opens the sources of SQL that it names. `runner.rs` runs
 //! statements and prints their outcomes in one of the formats of `output/`. `shell.rs` is the interactive loop around
-//! the runner, with the commands of `commands.rs`. `demo.rs` is the guided tour.
+//! the runner, with the commands of `commands.rs`. `demo.rs` is the guided tour. `serve.rs` is the server.
 
 mod args;
 mod commands;
@@ -13,6 +13,7 @@ mod output;
 mod pager;
 mod progress;
 mod runner;
+mod serve;
 mod shell;
 mod stopwatch;
 mod terminal;
@@ -21,21 +22,25 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use rowmill::{Database, Error, ErrorKind, Options, Result};
+use rowmill::{Database, Result};
 use rowmill_allocator::CountingAllocator;
 
-use crate::args::Args;
+use crate::args::{Args, database_options};
 use crate::input::SqlInput;
 use crate::output::Format;
 use crate::runner::{ResultView, Runner};
+use crate::serve::ServeArgs;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
     CountingAllocator::announce();
-    let args = Args::parse();
-    match run(&args) {
+    let ran = match ServeArgs::of_process() {
+        Some(args) => serve::run(&args),
+        None => run(&Args::parse()),
+    };
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output had enough, as in `rowmill db -c ... | head`.
         Err(_) if terminal::is_output_closed() => ExitCode::SUCCESS,
@@ -50,12 +55,7 @@ fn run(args: &Args) -> Result<()> {
     if args.is_demo() {
         return demo::run(args.demo_dir());
     }
-    let options = args.settings.iter().try_fold(Options::new().read_only(args.read_only), |options, setting| {
-        let (name, value) = setting.split_once('=').ok_or_else(|| {
-            Error::new(ErrorKind::InvalidParameter, format!("--set takes name=value, not \"{setting}\""))
-        })?;
-        options.set(name.trim(), value.trim())
-    })?;
+    let options = database_options(&args.settings, args.read_only)?;
     let mut inputs = args.inputs();
     // The shell should only be interactive if a person types. For example, `rowmill db < file.sql` must not show a
     // prompt.

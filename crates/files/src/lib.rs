@@ -25,7 +25,7 @@
 //! panic is caught.
 //!
 //! [`writer`] writes to a temporary file next to the destination and renames it at the end, so that a failed `COPY ...
-//! TO` leaves nothing behind.
+//! TO` leaves nothing behind. [`stream_writer`] writes the same formats to a stream, for the answers of a server.
 //!
 //! The modules, in the order in which data flows:
 //!
@@ -76,7 +76,7 @@ pub use mapping::TargetColumn;
 pub use options::{Compression, FileFormat, OnError, ReadOptions, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};
-pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, writer};
+pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, stream_writer, writer};
 
 #[cfg(test)]
 mod tests;

@@ -151,6 +151,20 @@ pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: path.display().to_string() }))
 }
 
+/// Makes a writer for a stream, for example the answer to a client. `options` must name the format. `name` names the
+/// stream in errors. The writer buffers, so all of the stream has been written only after it is finished.
+pub fn stream_writer(
+    out: Box<dyn Write + Send>,
+    name: &str,
+    schema: &SchemaRef,
+    options: &WriteOptions,
+) -> Result<Box<dyn BatchWriter>> {
+    let format = options.format.ok_or_else(|| Error::internal("the writer of a stream is told its format"))?;
+    let out = CountedStream { out, bytes: Arc::default() };
+    let encoder = encoder(format, out, schema, options)?;
+    Ok(Box::new(FormatWriter { encoder, target: None, rows: 0, name: name.to_owned() }))
+}
+
 /// Encodes batches in one format.
 pub(crate) trait Encoder: Send {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()>;

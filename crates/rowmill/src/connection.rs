@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rowmill_base::Result;
-use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
+use rowmill_base::{Result, SqlType};
+use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, StatementShape, TransactionState};
 
 use crate::background_jobs::BackgroundJobs;
 use crate::{Appender, Param, Rows, Statement, Value};
@@ -57,6 +57,30 @@ impl Connection {
     /// run none.
     pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
         self.session.run_all(sql, |outcome| each(outcome.outside()))
+    }
+
+    /// Runs the only statement of a text and returns its outcome.
+    pub fn run_one(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Outcome> {
+        Ok(self.session.run_text(sql, params)?.outside())
+    }
+
+    /// Returns the types of a statement's parameters and the columns of its result, without running the statement.
+    /// `known` are the types that the caller gives to parameters, by number; the others follow from their places.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result, SqlType};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)")?;
+    /// let insert = connection.prepare("INSERT INTO stock VALUES ($1, $2) RETURNING item")?;
+    /// let shape = connection.shape(&insert, &[])?;
+    /// assert_eq!(shape.parameters, [Some(SqlType::TEXT), Some(SqlType::Int64)]);
+    /// assert_eq!(shape.columns.map(|columns| columns.field(0).name().clone()).as_deref(), Some("item"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shape(&mut self, statement: &Statement, known: &[Option<SqlType>]) -> Result<StatementShape> {
+        self.session.shape(statement.parsed(), known)
     }
 
     /// Parses one statement that the caller wants to run several times.

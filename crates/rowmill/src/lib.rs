@@ -45,14 +45,27 @@ pub use arrow;
 /// Counts allocations. A program whose allocator counts should report to it, so that `EXPLAIN ANALYZE` shows the
 /// numbers.
 pub use rowmill_base::allocations;
-pub use rowmill_base::{DamagePlace, Error, ErrorKind, Result, SETTINGS, Setting, Settings};
+pub use rowmill_base::{
+    DamagePlace, Error, ErrorKind, Result, SETTINGS, Setting, Settings, SqlType, TextPosition, TimeUnit,
+};
 pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, and SQL text as a user types it.
 pub mod text {
     pub use rowmill_expr::text::writer::{TextColumn, format_value, write_json_string};
-    pub use rowmill_sql::{SqlSplitter, TextStatement, is_complete};
+    pub use rowmill_sql::{Lexeme, LexemeKind, SqlSplitter, TextStatement, is_complete, lexemes};
+}
+
+/// PostgreSQL's types, and the one by which each of ours goes over its wire protocol.
+pub mod pg_types {
+    pub use rowmill_sql::pg_types::{PgScalar, PgType, type_modifier};
+}
+
+/// Results in the formats of files, written to streams.
+pub mod output {
+    pub use rowmill_sql::files::{BatchWriter, FileFormat, WriteOptions, stream_writer};
 }
 
 pub use rowmill_sql::{
-    CancelHandle, Outcome, Param, Progress, ProgressFn, RowStream, STATEMENTS, StatementInfo, TransactionState,
+    CancelHandle, Outcome, Param, Progress, ProgressFn, RowStream, STATEMENTS, StatementInfo, StatementShape,
+    TransactionState,
 };

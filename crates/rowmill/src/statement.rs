@@ -17,6 +17,10 @@ impl Statement {
         Statement { parsed }
     }
 
+    pub(crate) fn parsed(&self) -> &rowmill_sql::Statement {
+        &self.parsed
+    }
+
     /// The SQL text of the statement.
     pub fn text(&self) -> &str {
         self.parsed.text()
@@ -30,7 +34,12 @@ impl Statement {
     /// Runs the statement with values for its parameters.
     pub fn run(&self, connection: &mut Connection, params: &[Value]) -> Result<Outcome> {
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        Ok(connection.session().run(&self.parsed, &params)?.outside())
+        self.run_with(connection, &params)
+    }
+
+    /// Runs the statement with borrowed values for its parameters.
+    pub fn run_with(&self, connection: &mut Connection, params: &[Param<'_>]) -> Result<Outcome> {
+        Ok(connection.session().run(&self.parsed, params)?.outside())
     }
 
     /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. This is the

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::Program;
 use rowmill_query::program::DefinitionNames;
@@ -194,8 +194,16 @@ fn describe(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     Ok(Outcome::Rows(RowStream::ready(text_batch(&["column_name", "column_type", "null"], columns)?)))
 }
 
+/// Returns the column of every `EXPLAIN`.
+pub(crate) fn plan_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(PLAN, DataType::Utf8, false)]))
+}
+
+/// The name of the column of `EXPLAIN`.
+const PLAN: &str = "plan";
+
 fn lines_batch(lines: Vec<String>) -> Result<RecordBatch> {
-    text_batch(&["plan"], vec![Arc::new(StringArray::from(lines))])
+    text_batch(&[PLAN], vec![Arc::new(StringArray::from(lines))])
 }
 
 fn text_batch(names: &[&str], columns: Vec<ArrayRef>) -> Result<RecordBatch> {

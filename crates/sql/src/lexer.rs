@@ -8,7 +8,7 @@
 
 /// The kind of a lexeme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LexemeKind {
+pub enum LexemeKind {
     /// White space.
     Blank,
     /// A comment, without the end of its line.
@@ -31,24 +31,24 @@ pub(crate) enum LexemeKind {
 
 /// A piece of a text, with its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lexeme<'a> {
+pub struct Lexeme<'a> {
     /// The kind of the piece.
-    pub(crate) kind: LexemeKind,
+    pub kind: LexemeKind,
     /// The piece itself, with its quotes.
-    pub(crate) text: &'a str,
+    pub text: &'a str,
     /// Whether the quote or comment is closed. An open one reaches to the end of the text.
-    pub(crate) is_closed: bool,
+    pub is_closed: bool,
 }
 
 impl Lexeme<'_> {
     /// Whether the lexeme is neither white space nor a comment.
-    pub(crate) fn is_code(&self) -> bool {
+    pub fn is_code(&self) -> bool {
         !matches!(self.kind, LexemeKind::Blank | LexemeKind::Comment)
     }
 }
 
 /// Returns the lexemes of `text`. Joined, they are exactly the text.
-pub(crate) fn lexemes(text: &str) -> Lexer<'_> {
+pub fn lexemes(text: &str) -> Lexer<'_> {
     Lexer { text, at: 0 }
 }
 
@@ -67,7 +67,7 @@ pub fn is_complete(text: &str) -> bool {
 }
 
 /// An iterator over lexemes.
-pub(crate) struct Lexer<'a> {
+pub struct Lexer<'a> {
     text: &'a str,
     at: usize,
 }

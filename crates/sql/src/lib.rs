@@ -12,7 +12,8 @@
 //! - `session`: a connection: settings, transaction, and the path of a statement. `open_transaction`: the
 //!   transaction between `BEGIN` and `COMMIT`.
 //! - `lifted`, `statement_cache`, `prepared`, `param`: what a connection keeps of earlier statements, by their text.
-//!   `idle_statements`: what it leaves to later connections.
+//!   `idle_statements`: what it leaves to later connections. `shape`: the parameters and the result of a statement that
+//!   did not run yet.
 //! - `guards`, `deep`: limits of a statement and room on the stack for its tree.
 //! - `dialect`, `parse`, `names`, `walk`: from text to a syntax tree, with names in lower case.
 //! - `program`: statements on keyed tables that run without a planner.
@@ -21,7 +22,7 @@
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
 //!   `refresher`: the job that refreshes materialized views.
-//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
+//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
 //!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `materialized_list`, `sequence_functions`: tables and
 //!   functions that the session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
@@ -52,6 +53,7 @@ mod outcome;
 mod outside;
 mod param;
 mod parse;
+mod pg_catalog;
 mod prepared;
 mod program;
 mod query;
@@ -61,6 +63,7 @@ mod scan_progress;
 mod sequence_functions;
 mod session;
 mod settings;
+mod shape;
 mod splitter;
 mod statement;
 mod statement_cache;
@@ -71,17 +74,19 @@ mod walk;
 mod workers;
 
 pub use idle_statements::IdleStatements;
-pub use lexer::is_complete;
+pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use outside::outside_batch;
 pub use param::Param;
 pub use parse::Statement;
+pub use pg_catalog::type_oids as pg_types;
 pub use prepared::PreparedStatement;
 pub use refresher::Refresher;
 pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
 pub use rowmill_plan::Constant;
 pub use session::{CancelHandle, Session};
+pub use shape::StatementShape;
 pub use splitter::{SqlSplitter, TextStatement};
 pub use statements::{STATEMENTS, StatementInfo};
 pub use workers::query_threads;

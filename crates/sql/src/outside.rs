@@ -19,7 +19,7 @@ fn outside_type(kind: &DataType) -> DataType {
 }
 
 /// Returns the schema of a result, if a column must be converted.
-fn outside_schema(schema: &SchemaRef) -> Option<SchemaRef> {
+pub(crate) fn outside_schema(schema: &SchemaRef) -> Option<SchemaRef> {
     if schema.fields().iter().all(|field| outside_type(field.data_type()) == *field.data_type()) {
         return None;
     }

@@ -11,6 +11,7 @@
 mod alter_time_table;
 mod copy;
 mod materialized_view;
+mod pg_forms;
 mod position;
 mod precedence;
 mod prepare;
@@ -21,7 +22,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result, Settings};
+use rowmill_base::{Error, ErrorKind, Result, Settings, TextPosition};
 use rowmill_txn::RefreshRule;
 use sqlparser::ast::{self, Visit, VisitMut};
 use sqlparser::keywords::Keyword;
@@ -516,11 +517,13 @@ fn syntax_error(sql: &str, message: &str, place: Option<Location>) -> Error {
     // "found: x" repeats the token in lower case. We cut it off, because the excerpt shows the token as written.
     let what = what.split(", found:").next().unwrap_or(&what);
     let near = position::excerpt(sql, place);
+    let position = TextPosition { line: place.line, column: place.column };
     let place = format!("line {}, column {}", place.line, place.column);
-    match near {
-        "" => Error::new(ErrorKind::Syntax, format!("syntax error at the end ({place}): {what}")),
-        near => Error::new(ErrorKind::Syntax, format!("syntax error at {place}, near \"{near}\": {what}")),
-    }
+    let message = match near {
+        "" => format!("syntax error at the end ({place}): {what}"),
+        near => format!("syntax error at {place}, near \"{near}\": {what}"),
+    };
+    Error::new(ErrorKind::Syntax, message).at_position(position)
 }
 
 #[cfg(test)]

@@ -4,19 +4,14 @@
 //! every run, because the best ones may depend on the values. `INSERT ... VALUES` of parameters and literals is never
 //! planned: its values go into arrays of the columns' types, and these go into the transaction.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::Result;
 use rowmill_plan::Constant;
-use rowmill_query::binder::BoundQuery;
-use sqlparser::ast::Statement as Sql;
 
-use crate::engine_query;
 use crate::outcome::Outcome;
-use crate::parse::{Statement, StatementBody};
+use crate::parse::Statement;
 use crate::session::Session;
-use crate::statement::write::ChangeSyntax;
+use crate::shape::StatementShape;
 
 /// A statement that is ready to run with values for its parameters.
 #[derive(Clone, Debug)]
@@ -38,7 +33,7 @@ impl PreparedStatement {
         &self.parameters
     }
 
-    /// Returns the columns of the result if the statement is a query.
+    /// Returns the columns of the result if the statement is a query or has RETURNING.
     pub fn schema(&self) -> Option<SchemaRef> {
         self.schema.clone()
     }
@@ -50,47 +45,20 @@ impl PreparedStatement {
 }
 
 impl Session {
-    /// Parses one statement. For a query, also determines the types of its parameters and the columns of its result.
+    /// Parses one statement. Also determines the types of its parameters and the columns of its result, as far as the
+    /// statement is a query or changes rows.
     pub fn prepare(&mut self, sql: &str) -> Result<PreparedStatement> {
         let statement = self.parse_one(sql)?;
-        let mut prepared =
-            PreparedStatement { parameters: vec![None; statement.parameter_count()], schema: None, statement };
-        if let Some(bound) = self.bind_query(&prepared.statement)? {
-            for (known, kind) in prepared.parameters.iter_mut().zip(&bound.parameters) {
-                known.clone_from(kind);
-            }
-            prepared.schema = Some(result_schema(&bound));
-        }
-        Ok(prepared)
+        let shape = match statement.is_repeated() {
+            true => self.shape(&statement, &[])?,
+            false => StatementShape { parameters: vec![None; statement.parameter_count()], columns: None },
+        };
+        let parameters = shape.parameters.into_iter().map(|kind| kind.map(|kind| kind.arrow())).collect();
+        Ok(PreparedStatement { statement, parameters, schema: shape.columns })
     }
 
     /// Runs a prepared statement with values for its parameters.
     pub fn run_prepared(&mut self, prepared: &PreparedStatement, params: &[Constant]) -> Result<Outcome> {
         self.run_in_engine(&prepared.statement, params)
     }
-
-    fn bind_query(&mut self, statement: &Statement) -> Result<Option<BoundQuery>> {
-        let StatementBody::Sql(sql) = statement.body() else { return Ok(None) };
-        let Sql::Query(query) = &**sql else { return Ok(None) };
-        if ChangeSyntax::of(sql).is_some() {
-            return Ok(None);
-        }
-        // No values are known yet. The type NULL lets the binder infer each parameter from its place.
-        let kinds = vec![DataType::Null; statement.parameter_count()];
-        let bound = self.work_on(statement, &[], |work| {
-            let view = work.view()?;
-            let context = work.context(view);
-            work.with_planning_room(|| engine_query::bind(&context, query, statement.spellings(), &kinds))
-        });
-        bound.map(Some)
-    }
-}
-
-/// Returns the columns of the result: names as spelled, and types.
-fn result_schema(bound: &BoundQuery) -> SchemaRef {
-    let fields = bound.query.output.iter().map(|(id, name)| {
-        let kind = bound.query.columns.get(*id).kind.clone();
-        Field::new(name, kind, true)
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

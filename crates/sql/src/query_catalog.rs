@@ -15,6 +15,7 @@ use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
+use crate::pg_catalog::{self, PG_CATALOG};
 use crate::{
     function_list, log_functions, materialized_list, memory_functions, sequence_functions, storage_function,
     table_order_function,
@@ -28,6 +29,16 @@ pub(crate) struct ContextCatalog {
 impl ContextCatalog {
     pub(crate) fn new(context: Arc<StatementContext>) -> ContextCatalog {
         ContextCatalog { context }
+    }
+
+    /// Returns the table of `pg_catalog` with this name.
+    fn pg_catalog(&self, name: &str) -> Result<Option<CatalogRelation>> {
+        // All of them have this prefix, so other names need no search.
+        if !name.starts_with("pg_") {
+            return Ok(None);
+        }
+        let rows = pg_catalog::rows(&self.context, name)?;
+        Ok(rows.map(|batch| CatalogRelation::Source(MemoryRows::new(name, batch))))
     }
 
     /// Returns the file that a name means: a name that is no table's but looks like a path.
@@ -51,6 +62,9 @@ impl QueryCatalog for ContextCatalog {
             let rows = information_schema::rows(&self.context, &name.name)?;
             return Ok(rows.map(|batch| CatalogRelation::Source(MemoryRows::new(&name.name, batch))));
         }
+        if schema_name == PG_CATALOG {
+            return self.pg_catalog(&name.name);
+        }
         let Some(schema) = catalog.schema(schema_name) else {
             return Ok(None);
         };
@@ -61,7 +75,10 @@ impl QueryCatalog for ContextCatalog {
         match catalog.view(schema.id, &name.name) {
             Some(view) => parsed(view).map(|view| Some(CatalogRelation::View(view))),
             // Only a name that nothing else has may be a file, so that a file cannot hide a table.
-            None if name.schema.is_none() => self.file(&name.name),
+            None if name.schema.is_none() => match self.pg_catalog(&name.name)? {
+                Some(found) => Ok(Some(found)),
+                None => self.file(&name.name),
+            },
             None => Ok(None),
         }
     }
@@ -104,7 +121,8 @@ impl QueryCatalog for ContextCatalog {
         name: &str,
         arguments: &[Option<Constant>],
     ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>> {
-        Ok(sequence_functions::function(&self.context, name, arguments.len()))
+        let own = sequence_functions::function(&self.context, name, arguments.len());
+        Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
     }
 
     fn expression_depth_max(&self) -> usize {

@@ -5,6 +5,7 @@ mod peers;
 mod pipes;
 mod prompt;
 mod screen;
+mod serve;
 mod terminal;
 
 /// The path of the shell.

@@ -1,7 +1,7 @@
 //! Errors of the binder: their position in the statement, and suggestions for misspelled names.
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, SqlType, nearest};
+use rowmill_base::{Error, ErrorKind, SqlType, TextPosition, nearest};
 use sqlparser::ast::{Expr, Spanned};
 use sqlparser::tokenizer::Span;
 
@@ -13,7 +13,8 @@ pub(crate) fn at(error: Error, span: Span) -> Error {
     let placed = Error::new(
         error.kind(),
         format!("{} (line {}, column {})", error.message(), span.start.line, span.start.column),
-    );
+    )
+    .at_position(TextPosition { line: span.start.line, column: span.start.column });
     match error.hint_text() {
         Some(hint) => placed.hint(hint),
         None => placed,

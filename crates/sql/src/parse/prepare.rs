@@ -10,7 +10,7 @@ use sqlparser::ast::{
     VisitMut, VisitorMut,
 };
 
-use super::precedence;
+use super::{pg_forms, precedence};
 use crate::walk::walk_mut;
 
 /// Brings a statement or query into the form that the planner expects, or refuses it.
@@ -35,12 +35,14 @@ impl VisitorMut for Preparer {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
+        pg_forms::rewrite_table(table);
         settle(clauses_of_table(table))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         // Operands are visited before their operator, as `repair` needs it.
         precedence::repair(expr);
+        pg_forms::rewrite(expr);
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [&**time_zone, &**timestamp].map(|argument| argument.clone());
             *expr = call("timezone", arguments);
@@ -67,7 +69,7 @@ fn settle(result: Result<()>) -> ControlFlow<Error> {
 }
 
 /// Returns the expression of a call of one of our functions.
-fn call(name: &str, arguments: [Expr; 2]) -> Expr {
+pub(super) fn call<const N: usize>(name: &str, arguments: [Expr; N]) -> Expr {
     let args = arguments.map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).to_vec();
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),

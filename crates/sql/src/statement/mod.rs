@@ -39,7 +39,7 @@ mod row_sink;
 pub(crate) mod schema;
 pub(crate) mod sequence;
 pub(crate) mod show;
-mod sql_text;
+pub(crate) mod sql_text;
 mod target_table;
 mod text_rows;
 mod time_clause;

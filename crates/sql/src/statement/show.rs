@@ -269,7 +269,7 @@ fn keys(catalog: &Catalog, table: &TableDef) -> Vec<String> {
     std::iter::once(primary).chain(unique).chain(checks).chain(foreign).collect()
 }
 
-fn foreign_key(catalog: &Catalog, table: &TableDef, key: &ForeignKeyDef) -> String {
+pub(crate) fn foreign_key(catalog: &Catalog, table: &TableDef, key: &ForeignKeyDef) -> String {
     let list = |table: Option<&TableDef>, columns: &[ColumnId]| {
         let name = |id: &ColumnId| {
             let column = table.and_then(|table| Some(&table.columns[table.column_by_id(*id)?]));

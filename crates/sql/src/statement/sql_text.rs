@@ -12,7 +12,7 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// Parses a query whose text is our own or was checked when it was stored.
-pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
+pub(crate) fn query(sql: &str, settings: &Settings) -> Result<Query> {
     let mut statements = parse::parse(sql, settings)?;
     match (statements.pop(), statements.is_empty()) {
         (Some(statement), true) => match statement.body() {
@@ -27,7 +27,7 @@ pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
 }
 
 /// Parses a statement whose text is our own.
-pub(super) fn statement(sql: &str, settings: &Settings) -> Result<Sql> {
+pub(crate) fn statement(sql: &str, settings: &Settings) -> Result<Sql> {
     let mut statements = parse::parse(sql, settings)?;
     match (statements.pop(), statements.is_empty()) {
         (Some(statement), true) => match statement.body() {
@@ -39,7 +39,7 @@ pub(super) fn statement(sql: &str, settings: &Settings) -> Result<Sql> {
 }
 
 /// Parses an expression whose text is our own or was checked when it was stored.
-pub(super) fn expr(text: &str, settings: &Settings) -> Result<Expr> {
+pub(crate) fn expr(text: &str, settings: &Settings) -> Result<Expr> {
     let mut query = query(&format!("SELECT {text}"), settings)?;
     if let SetExpr::Select(select) = &mut *query.body
         && let [SelectItem::UnnamedExpr(_)] = select.projection.as_slice()

@@ -41,3 +41,22 @@ fn one_statement_is_prepared_with_all_its_values() {
     assert_eq!(session.run_prepared(&prepared, &[]).unwrap_err().kind(), ErrorKind::CardinalityViolation);
     assert_eq!(text(session.run_prepared(&prepared, &[Constant::from(7_i64)]).unwrap())[1], "7");
 }
+
+#[test]
+fn a_change_of_rows_tells_its_parameters_and_the_columns_of_returning() {
+    let (_, mut session) = small();
+    for (sql, parameters, columns) in [
+        ("INSERT INTO t (a) VALUES ($1), ($2) RETURNING a, a + 1 AS b", vec![DataType::Int32; 2], vec!["A", "b"]),
+        ("UPDATE t SET a = $1 WHERE \"b b\" = $2", vec![DataType::Int32, DataType::Utf8View], vec![]),
+        ("DELETE FROM t WHERE a < $1 RETURNING *", vec![DataType::Int32], vec!["A", "B b"]),
+        ("INSERT INTO t (a) SELECT a FROM t WHERE a > $1", vec![DataType::Int32], vec![]),
+    ] {
+        let prepared = session.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let known: Vec<DataType> = prepared.parameter_types().iter().flatten().cloned().collect();
+        assert_eq!(known, parameters, "{sql}");
+        let schema = prepared.schema();
+        let fields = schema.iter().flat_map(|schema| schema.fields().iter());
+        let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+        assert_eq!(names, columns, "{sql}");
+    }
+}

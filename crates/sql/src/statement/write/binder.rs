@@ -1,6 +1,7 @@
 //! Binds statements that change rows. This file has what they share: names, defaults, checks, RETURNING.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -29,11 +30,46 @@ pub(crate) struct WriteBinder<'a> {
     /// The types of the parameters, the type NULL for a parameter whose value is NULL.
     kinds: &'a [DataType],
     reads_clock: Cell<bool>,
+    /// The types of the parameters that have become known so far, by number.
+    parameters: RefCell<Vec<Option<DataType>>>,
 }
 
 impl<'a> WriteBinder<'a> {
     pub(crate) fn new(work: &'a Work<'a>, snapshot: &'a Arc<Snapshot>, kinds: &'a [DataType]) -> WriteBinder<'a> {
-        WriteBinder { work, snapshot, kinds, reads_clock: Cell::new(false) }
+        let parameters = RefCell::new(vec![None; kinds.len()]);
+        WriteBinder { work, snapshot, kinds, reads_clock: Cell::new(false), parameters }
+    }
+
+    /// Returns the types that the statement has given its parameters so far, by number.
+    pub(crate) fn parameters(&self) -> Vec<Option<DataType>> {
+        self.parameters.borrow().clone()
+    }
+
+    fn note_parameters(&self, found: &[Option<DataType>]) {
+        for (known, found) in self.parameters.borrow_mut().iter_mut().zip(found) {
+            if known.is_none() {
+                known.clone_from(found);
+            }
+        }
+    }
+
+    fn noted(&self, bound: BoundQuery) -> BoundQuery {
+        self.note_parameters(&bound.parameters);
+        bound
+    }
+
+    /// Binds the rows of `VALUES` to the columns that they go into, so that the parameters among them get the types of
+    /// these columns. The executor binds the rows itself.
+    pub(crate) fn bind_values(&self, table: &TableDef, values: &ValueRows<'_>) -> Result<()> {
+        let kinds: Vec<DataType> = values.targets.iter().map(|target| table.columns[*target].kind.arrow()).collect();
+        for row in &values.rows {
+            let cells = row.iter().zip(&kinds).filter(|(cell, _)| has_placeholder(cell));
+            let cells: Vec<_> = cells.map(|(cell, kind)| (cell, Some(kind))).collect();
+            if !cells.is_empty() {
+                self.exprs(&cells, &[], "VALUES")?;
+            }
+        }
+        Ok(())
     }
 
     /// Binds a statement.
@@ -94,11 +130,13 @@ impl<'a> WriteBinder<'a> {
     }
 
     pub(in crate::statement) fn query(&self, query: &ast::Query) -> Result<BoundQuery> {
-        binder::bind(query, &self.catalog(), &|ident| self.spelling(ident), self.kinds)
+        let bound = binder::bind(query, &self.catalog(), &|ident| self.spelling(ident), self.kinds)?;
+        Ok(self.noted(bound))
     }
 
     pub(in crate::statement) fn target(&self, rows: &TargetRows<'_>, clause: &'static str) -> Result<BoundQuery> {
-        bind_target(rows, clause, &self.catalog(), &|ident| self.spelling(ident), self.kinds)
+        let bound = bind_target(rows, clause, &self.catalog(), &|ident| self.spelling(ident), self.kinds)?;
+        Ok(self.noted(bound))
     }
 
     /// Binds expressions over rows of tables, each row under a name.
@@ -112,6 +150,7 @@ impl<'a> WriteBinder<'a> {
         let catalog = self.catalog();
         let bound = binder::bind_exprs(exprs, &scope, clause, &catalog, &|ident| self.spelling(ident), self.kinds)?;
         self.reads_clock.set(self.reads_clock.get() || bound.reads_clock);
+        self.note_parameters(&bound.parameters);
         Ok(bound)
     }
 
@@ -125,7 +164,9 @@ impl<'a> WriteBinder<'a> {
         let Some(items) = items else { return Ok(None) };
         let scope: Vec<ExprColumn> = columns(alias, table).collect();
         let catalog = self.catalog();
-        binder::bind_items(items, &scope, "RETURNING", &catalog, &|ident| self.spelling(ident), self.kinds).map(Some)
+        let bound =
+            binder::bind_items(items, &scope, "RETURNING", &catalog, &|ident| self.spelling(ident), self.kinds)?;
+        Ok(Some(self.noted(bound)))
     }
 
     /// Binds the conditions of a table.
@@ -207,4 +248,13 @@ fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColu
         name: column.name.clone(),
         kind: column.kind.arrow(),
     })
+}
+
+/// Whether an expression contains a parameter.
+fn has_placeholder(expr: &Expr) -> bool {
+    let found = ast::visit_expressions(expr, |part| match part {
+        Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }

@@ -1,0 +1,331 @@
+//! `COPY ... FROM STDIN` and `COPY ... TO STDOUT`: rows in and out through the connection.
+//!
+//! Data that comes in goes to a temporary file, which the engine then loads as it loads any file: it looks at the
+//! beginning of a file before it reads the whole, and may read it with several threads. The text format becomes CSV on
+//! the way (`copy/text_reader.rs`). Data that goes out is written while the query runs.
+
+mod binary_reader;
+mod copy_options;
+mod spool;
+mod text_reader;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
+use pgwire::messages::PgWireFrontendMessage;
+use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse};
+use rowmill::Outcome;
+use rowmill::output::{FileFormat, WriteOptions, stream_writer};
+
+use crate::backend::OUTPUT_BYTES;
+use crate::copy::binary_reader::BinaryCopyReader;
+use crate::copy::copy_options::{CopyFormat, CopyOptions};
+use crate::copy::spool::SpoolFile;
+use crate::copy::text_reader::TextCopyReader;
+use crate::encode::{EncodedBatch, WireFormat, wire_columns};
+use crate::portal::OpenRows;
+use crate::session::PgSession;
+use crate::socket::{ClientStream, NoMessage};
+use crate::sql_words::words;
+use crate::wire_error::{PROTOCOL_VIOLATION, StatementFault, StepResult, WireError};
+use rowmill::pg_types::PgType;
+
+/// The rows of a batch that are asked for at a time.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// A COPY through the connection.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ClientCopy {
+    /// A table with its columns, or a query in parentheses, as written.
+    source: String,
+    is_in: bool,
+    /// The text after STDIN or STDOUT.
+    options: String,
+}
+
+impl ClientCopy {
+    /// Reads `COPY source FROM STDIN` or `COPY source TO STDOUT`. `None` for every other statement.
+    pub(crate) fn of(sql: &str) -> Option<ClientCopy> {
+        let place = |text: &str| text.as_ptr() as usize - sql.as_ptr() as usize;
+        let mut lexemes = words(sql);
+        let copy = lexemes.next().filter(|word| word.text.eq_ignore_ascii_case("copy"))?;
+        let start = place(copy.text) + copy.text.len();
+        let mut depth = 0_usize;
+        while let Some(word) = lexemes.next() {
+            match word.text {
+                "(" => depth += 1,
+                ")" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let is_in = word.text.eq_ignore_ascii_case("from");
+            if depth > 0 || !(is_in || word.text.eq_ignore_ascii_case("to")) {
+                continue;
+            }
+            let end = lexemes.next()?;
+            let wanted = if is_in { "stdin" } else { "stdout" };
+            if !end.text.eq_ignore_ascii_case(wanted) {
+                return None;
+            }
+            let source = sql[start..place(word.text)].trim().to_owned();
+            let options = sql[place(end.text) + end.text.len()..].trim().to_owned();
+            return Some(ClientCopy { source, is_in, options });
+        }
+        None
+    }
+
+    /// The query that reads the source.
+    fn query(&self) -> String {
+        if self.source.starts_with('(') {
+            return self.source.clone();
+        }
+        match self.source.split_once('(') {
+            Some((table, columns)) => format!("SELECT {} FROM {table}", columns.trim_end().trim_end_matches(')')),
+            None => format!("SELECT * FROM {}", self.source),
+        }
+    }
+}
+
+impl PgSession {
+    /// Runs a COPY through the connection.
+    pub(crate) fn run_copy(&mut self, sql: &str, client: &mut ClientStream) -> StepResult<Outcome> {
+        let copy = ClientCopy::of(sql).ok_or_else(|| WireError::new("42601", "COPY takes FROM STDIN or TO STDOUT"))?;
+        let options = CopyOptions::read(&copy.options, copy.is_in)?;
+        let rows = match copy.is_in {
+            true => self.copy_in(&copy, &options, client)?,
+            false => self.copy_out(&copy, &options, client)?,
+        };
+        Ok(Outcome::Changed { tag: "COPY", rows })
+    }
+
+    /// Checks a COPY through the connection when it is prepared: its options, its table and its columns.
+    pub(crate) fn check_copy(&mut self, sql: &str) -> StepResult {
+        let Some(copy) = ClientCopy::of(sql) else { return Ok(()) };
+        CopyOptions::read(&copy.options, copy.is_in)?;
+        let query = self.connection.prepare(&copy.query())?;
+        self.connection.shape(&query, &[])?;
+        Ok(())
+    }
+
+    fn copy_out(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
+        let Outcome::Rows(stream) = self.connection.run_one(&copy.query(), &[])? else {
+            return Err(WireError::new("42601", "COPY TO STDOUT takes a table or a query").into());
+        };
+        let columns = wire_columns(&stream.schema());
+        let format = if options.format == CopyFormat::Binary { WireFormat::Binary } else { WireFormat::Text };
+        let formats = vec![format; columns.len()];
+        let codes = vec![format.code(); columns.len()];
+        client.put(&CopyOutResponse::new(format.code() as i8, columns.len() as i16, codes));
+        let rows = match options.format {
+            CopyFormat::Csv => copy_csv_out(OpenRows::new(stream), options, client)?,
+            CopyFormat::Text => {
+                if options.header {
+                    put_header(&columns, options, client);
+                }
+                let text = options.text_format();
+                send_each(OpenRows::new(stream), &formats, client, |batch, rows, out| {
+                    batch.encode_copy_text(rows, &text, out, OUTPUT_BYTES)
+                })?
+            }
+            CopyFormat::Binary => {
+                client.put(&CopyData::new(Bytes::from_static(binary_reader::HEADER)));
+                let rows = send_each(OpenRows::new(stream), &formats, client, |batch, rows, out| {
+                    batch.encode_copy_binary(rows, out, OUTPUT_BYTES)
+                })?;
+                client.put(&CopyData::new(Bytes::from_static(binary_reader::TRAILER)));
+                rows
+            }
+        };
+        client.put(&CopyDone::new());
+        Ok(rows)
+    }
+
+    fn copy_in(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
+        // The table and its columns are checked before the client sends anything.
+        let query = self.connection.prepare(&copy.query())?;
+        let shape = self.connection.shape(&query, &[])?;
+        let columns = shape.columns.ok_or_else(|| WireError::new("42601", "COPY FROM STDIN takes a table"))?;
+        let kinds = wire_columns(&columns).iter().map(|column| PgType::of(&column.kind)).collect();
+        let format = if options.format == CopyFormat::Binary { WireFormat::Binary } else { WireFormat::Text };
+        let count = columns.fields().len();
+        client.put(&CopyInResponse::new(format.code() as i8, count as i16, vec![format.code(); count]));
+        client.send()?;
+        let mut spool = SpoolFile::new()?;
+        self.receive(options, kinds, &mut spool, client)?;
+        let path = spool.finish()?;
+        let sql = format!("COPY {} FROM {} {}", copy.source, quoted(&path), options.engine_clause());
+        let loaded = self.connection.run_one(&sql, &[]);
+        let loaded = loaded.map_err(|error| {
+            let mut error = WireError::of(&error);
+            error.message = error.message.replace(&path, "STDIN");
+            error
+        })?;
+        match loaded {
+            Outcome::Changed { rows, .. } => Ok(rows),
+            Outcome::Done { .. } | Outcome::Rows(_) => Ok(0),
+        }
+    }
+
+    /// Takes the data of a COPY up to its end.
+    fn receive(
+        &mut self,
+        options: &CopyOptions,
+        kinds: Vec<PgType>,
+        spool: &mut SpoolFile,
+        client: &mut ClientStream,
+    ) -> StepResult {
+        let mut reader = match options.format {
+            CopyFormat::Csv => DataReader::Csv,
+            CopyFormat::Text => DataReader::Text(TextCopyReader::new(options.text_format(), kinds, options.header)),
+            CopyFormat::Binary => DataReader::Binary(BinaryCopyReader::new(kinds)),
+        };
+        let mut csv = Vec::new();
+        loop {
+            let message = client.wait_for_message(&self.shared.stop).map_err(|fault| match fault {
+                NoMessage::Lost(error) => StatementFault::Lost(error),
+                // The bytes after a broken message cannot be read, so the connection must end.
+                NoMessage::Broken(broken) => StatementFault::Lost(io::Error::other(broken.0)),
+            })?;
+            match message {
+                PgWireFrontendMessage::CopyData(CopyData { data, .. }) => match &mut reader {
+                    DataReader::Csv => spool.write(&data)?,
+                    DataReader::Text(text) => text.push(&data, &mut csv)?,
+                    DataReader::Binary(binary) => binary.push(&data, &mut csv)?,
+                },
+                PgWireFrontendMessage::CopyDone(_) => break,
+                PgWireFrontendMessage::CopyFail(fail) => {
+                    let message = format!("COPY from stdin failed: {}", fail.message);
+                    return Err(WireError::new("57014", message).into());
+                }
+                PgWireFrontendMessage::Flush(_) | PgWireFrontendMessage::Sync(_) => {}
+                _ => {
+                    let message = "a COPY takes CopyData, CopyDone and CopyFail until its end";
+                    return Err(WireError::new(PROTOCOL_VIOLATION, message).into());
+                }
+            }
+            spool.write(&csv)?;
+            csv.clear();
+        }
+        match &mut reader {
+            DataReader::Csv => {}
+            DataReader::Text(text) => text.finish(&mut csv)?,
+            DataReader::Binary(binary) => binary.finish()?,
+        }
+        Ok(spool.write(&csv)?)
+    }
+}
+
+/// Reads data by its format.
+enum DataReader {
+    /// The engine reads it as it is.
+    Csv,
+    Text(TextCopyReader),
+    Binary(BinaryCopyReader),
+}
+
+/// Sends the rows of a query, each batch as `encode` writes it.
+fn send_each(
+    mut rows: OpenRows,
+    formats: &[WireFormat],
+    client: &mut ClientStream,
+    mut encode: impl FnMut(&mut EncodedBatch<'_>, std::ops::Range<usize>, &mut BytesMut) -> usize,
+) -> StepResult<u64> {
+    let mut sent = 0;
+    while let Some(batch) = rows.take(ROWS_AT_ONCE)? {
+        let mut encoded = EncodedBatch::new(&batch, formats)?;
+        let mut at = 0;
+        while at < batch.num_rows() {
+            at += encode(&mut encoded, at..batch.num_rows(), &mut client.output);
+            client.send_full()?;
+        }
+        sent += batch.num_rows() as u64;
+    }
+    Ok(sent)
+}
+
+fn put_header(columns: &[crate::encode::WireColumn], options: &CopyOptions, client: &mut ClientStream) {
+    let mut line = BytesMut::new();
+    for (index, column) in columns.iter().enumerate() {
+        if index > 0 {
+            line.put_u8(options.text_format().delimiter);
+        }
+        options.text_format().put_escaped(column.name.as_bytes(), &mut line);
+    }
+    line.put_u8(b'\n');
+    client.put(&CopyData::new(line.freeze()));
+}
+
+/// A buffer that a writer fills and a COPY empties.
+#[derive(Clone, Default)]
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for SharedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl SharedBuffer {
+    /// Sends the bytes of the buffer.
+    fn send(&self, client: &mut ClientStream) -> io::Result<()> {
+        let bytes = std::mem::take(&mut *self.0.lock());
+        for piece in bytes.chunks(OUTPUT_BYTES) {
+            client.put(&CopyData::new(Bytes::copy_from_slice(piece)));
+            client.send_full()?;
+        }
+        Ok(())
+    }
+}
+
+fn copy_csv_out(mut rows: OpenRows, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
+    let write = WriteOptions {
+        format: Some(FileFormat::Csv),
+        header: options.header,
+        delimiter: Some(options.delimiter.unwrap_or(b',')),
+        quote: options.quote.unwrap_or(b'"'),
+        null_string: options.null.clone().unwrap_or_default(),
+        ..WriteOptions::default()
+    };
+    let buffer = SharedBuffer::default();
+    let mut writer = stream_writer(Box::new(buffer.clone()), "STDOUT", rows.schema(), &write)?;
+    let mut sent = 0;
+    while let Some(batch) = rows.take(ROWS_AT_ONCE)? {
+        writer.write(&batch)?;
+        sent += batch.num_rows() as u64;
+        buffer.send(client)?;
+    }
+    writer.finish()?;
+    buffer.send(client)?;
+    Ok(sent)
+}
+
+/// Returns a text as a literal of SQL.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_copies_through_the_connection_are_found() {
+        let copy = ClientCopy::of("COPY \"t x\" (a, b) FROM STDIN WITH (FORMAT csv)").expect("a copy");
+        assert_eq!(
+            (copy.source.as_str(), copy.is_in, copy.options.as_str()),
+            ("\"t x\" (a, b)", true, "WITH (FORMAT csv)")
+        );
+        assert_eq!(copy.query(), "SELECT a, b FROM \"t x\" ");
+        let copy = ClientCopy::of("copy (SELECT 1 FROM x) to stdout").expect("a copy");
+        assert_eq!((copy.query().as_str(), copy.is_in), ("(SELECT 1 FROM x)", false));
+        assert_eq!(ClientCopy::of("COPY t FROM 'file.csv'"), None);
+        assert_eq!(ClientCopy::of("COPY t"), None);
+        assert_eq!(ClientCopy::of("SELECT 1"), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! Rows of Arrow batches as `DataRow` messages, a whole batch into one buffer.
+//!
+//! The types of the columns are resolved once per batch ([`CellColumn`]); after that a row is one pass over its cells,
+//! without an allocation. pgwire's own encoder takes rows one by one, each in a buffer of its own, which is what makes
+//! servers that use it slow.
+//!
+//! ```text
+//! 'D' │ length │ number of columns │ length of the value, -1 for NULL │ value │ ...
+//!  1      4              2                         4
+//! ```
+
+mod array;
+mod cell;
+mod numeric;
+
+use std::ops::Range;
+
+use bytes::{BufMut, BytesMut};
+use pgwire::messages::data::{FORMAT_CODE_BINARY, FORMAT_CODE_TEXT, FieldDescription, RowDescription};
+use rowmill::arrow::array::RecordBatch;
+use rowmill::arrow::datatypes::Schema;
+use rowmill::{Result, SqlType};
+
+use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
+use cell::CellColumn;
+use rowmill::pg_types::{PgType, type_modifier};
+
+pub(crate) use cell::{EPOCH_DAYS, EPOCH_MICROS, canonical};
+pub(crate) use numeric::NEGATIVE;
+
+/// The form of a value on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WireFormat {
+    /// Text, as `psql` shows it.
+    Text,
+    /// The type's binary form.
+    Binary,
+}
+
+impl WireFormat {
+    /// The form with this number in messages.
+    pub(crate) fn of_code(code: i16) -> Result<WireFormat, WireError> {
+        match code {
+            FORMAT_CODE_TEXT => Ok(WireFormat::Text),
+            FORMAT_CODE_BINARY => Ok(WireFormat::Binary),
+            other => {
+                Err(WireError::new(PROTOCOL_VIOLATION, format!("{other} is not a format: 0 is text, 1 is binary")))
+            }
+        }
+    }
+
+    pub(crate) fn code(self) -> i16 {
+        match self {
+            WireFormat::Text => FORMAT_CODE_TEXT,
+            WireFormat::Binary => FORMAT_CODE_BINARY,
+        }
+    }
+}
+
+/// The forms of `count` values, as a message gives them: none means text for all, one is that of all, otherwise there
+/// is one for each.
+pub(crate) fn formats(codes: &[i16], count: usize, what: &str) -> Result<Vec<WireFormat>, WireError> {
+    match codes {
+        [] => Ok(vec![WireFormat::Text; count]),
+        [code] => Ok(vec![WireFormat::of_code(*code)?; count]),
+        codes if codes.len() == count => codes.iter().map(|code| WireFormat::of_code(*code)).collect(),
+        codes => {
+            let message = format!("the message has {} formats for {count} {what}", codes.len());
+            Err(WireError::new(PROTOCOL_VIOLATION, message))
+        }
+    }
+}
+
+/// A column of a result on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct WireColumn {
+    pub(crate) name: String,
+    pub(crate) kind: SqlType,
+}
+
+/// Returns the columns of a result.
+pub(crate) fn wire_columns(schema: &Schema) -> Vec<WireColumn> {
+    let fields = schema.fields().iter();
+    // A type that SQL does not have goes as text.
+    let kind = |kind| SqlType::from_arrow(kind).unwrap_or(SqlType::TEXT);
+    fields.map(|field| WireColumn { name: field.name().clone(), kind: kind(field.data_type()) }).collect()
+}
+
+/// Returns the description of a result. `format` gives the form of each column.
+pub(crate) fn row_description(columns: &[WireColumn], format: impl Fn(usize) -> WireFormat) -> RowDescription {
+    let field = |(index, column): (usize, &WireColumn)| {
+        let kind = PgType::of(&column.kind);
+        // A zero byte would end the name.
+        let name = column.name.replace('\0', " ");
+        let modifier = type_modifier(&column.kind);
+        FieldDescription::new(name, 0, 0, kind.oid(), kind.size(), modifier, format(index).code())
+    };
+    RowDescription::new(columns.iter().enumerate().map(field).collect())
+}
+
+/// A batch that is ready to be encoded.
+pub(crate) struct EncodedBatch<'a> {
+    cells: Vec<(CellColumn<'a>, WireFormat)>,
+    scratch: String,
+}
+
+impl<'a> EncodedBatch<'a> {
+    /// Resolves the types of the columns of `batch`, which must be those of `columns`.
+    pub(crate) fn new(batch: &'a RecordBatch, formats: &[WireFormat]) -> Result<EncodedBatch<'a>> {
+        let columns = batch.columns().iter().zip(formats);
+        let cells = columns.map(|(array, format)| Ok((CellColumn::new(array)?, *format))).collect::<Result<_>>()?;
+        Ok(EncodedBatch { cells, scratch: String::new() })
+    }
+
+    /// Appends rows as messages, until `out` holds `bytes_max` bytes. Returns the number of rows that it appended,
+    /// which is at least one if there is one.
+    pub(crate) fn encode_rows(&mut self, rows: Range<usize>, out: &mut BytesMut, bytes_max: usize) -> usize {
+        let EncodedBatch { cells, scratch } = self;
+        encode_each(b'D', rows, out, bytes_max, |row, out| {
+            out.put_i16(cells.len() as i16);
+            for (column, format) in &*cells {
+                column.write_with_length(row, *format, out, scratch);
+            }
+        })
+    }
+
+    /// Appends rows as the data of a COPY in the text format, as [`encode_rows`](Self::encode_rows) does.
+    pub(crate) fn encode_copy_text(
+        &mut self,
+        rows: Range<usize>,
+        format: &CopyTextFormat,
+        out: &mut BytesMut,
+        bytes_max: usize,
+    ) -> usize {
+        let EncodedBatch { cells, scratch } = self;
+        let mut value = BytesMut::new();
+        encode_each(b'd', rows, out, bytes_max, |row, out| {
+            for (index, (column, _)) in cells.iter().enumerate() {
+                if index > 0 {
+                    out.put_u8(format.delimiter);
+                }
+                if column.is_null(row) {
+                    out.put_slice(format.null.as_bytes());
+                    continue;
+                }
+                value.clear();
+                column.write_text(row, &mut value, scratch);
+                format.put_escaped(&value, out);
+            }
+            out.put_u8(b'\n');
+        })
+    }
+
+    /// Appends rows as the data of a COPY in the binary format, as [`encode_rows`](Self::encode_rows) does.
+    pub(crate) fn encode_copy_binary(&mut self, rows: Range<usize>, out: &mut BytesMut, bytes_max: usize) -> usize {
+        let EncodedBatch { cells, scratch } = self;
+        encode_each(b'd', rows, out, bytes_max, |row, out| {
+            out.put_i16(cells.len() as i16);
+            for (column, _) in &*cells {
+                column.write_with_length(row, WireFormat::Binary, out, scratch);
+            }
+        })
+    }
+}
+
+/// Appends a message of the type `kind` for each row.
+fn encode_each(
+    kind: u8,
+    rows: Range<usize>,
+    out: &mut BytesMut,
+    bytes_max: usize,
+    mut write: impl FnMut(usize, &mut BytesMut),
+) -> usize {
+    let (first, count) = (rows.start, rows.len());
+    for row in rows {
+        out.put_u8(kind);
+        let length_at = out.len();
+        out.put_u32(0);
+        write(row, out);
+        put_length(out, length_at, length_at);
+        if out.len() >= bytes_max {
+            return row + 1 - first;
+        }
+    }
+    count
+}
+
+/// The text format of COPY: fields separated by a character, with escapes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopyTextFormat {
+    pub(crate) delimiter: u8,
+    pub(crate) null: String,
+}
+
+impl CopyTextFormat {
+    /// Appends a value so that it is neither the end of a field or line nor an escape.
+    pub(crate) fn put_escaped(&self, value: &[u8], out: &mut BytesMut) {
+        let mut plain = 0;
+        for (at, byte) in value.iter().enumerate() {
+            let escape = match byte {
+                b'\\' => b'\\',
+                b'\n' => b'n',
+                b'\r' => b'r',
+                b'\t' => b't',
+                0x08 => b'b',
+                0x0b => b'v',
+                0x0c => b'f',
+                byte if *byte == self.delimiter => *byte,
+                _ => continue,
+            };
+            out.put_slice(&value[plain..at]);
+            out.put_slice(&[b'\\', escape]);
+            plain = at + 1;
+        }
+        out.put_slice(&value[plain..]);
+    }
+}
+
+/// Writes the number of bytes from `start` to the end of `out` into the four bytes at `length_at`.
+fn put_length(out: &mut BytesMut, length_at: usize, start: usize) {
+    let length = (out.len() - start) as u32;
+    out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// The bytes of one value; `None` for NULL.
+#[cfg(test)]
+pub(crate) struct CellBytes(pub(crate) Option<BytesMut>);
+
+/// Encodes the first value of an array.
+#[cfg(test)]
+pub(crate) fn cell_bytes(array: &dyn rowmill::arrow::array::Array, format: WireFormat) -> CellBytes {
+    let column = CellColumn::new(array).expect("a type of ours");
+    let mut out = BytesMut::new();
+    column.write_with_length(0, format, &mut out, &mut String::new());
+    let value = out.split_off(4);
+    CellBytes((out[..] != [255; 4]).then_some(value))
+}
+
+#[cfg(test)]
+mod tests;

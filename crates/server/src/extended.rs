@@ -1,0 +1,343 @@
+//! The extended protocol: statements that are prepared once and run with values, whose rows go as text or in binary.
+//!
+//! After an error all messages up to the next Sync are left out (`session.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
+    TARGET_TYPE_BYTE_STATEMENT,
+};
+use pgwire::messages::response::EmptyQueryResponse;
+use rowmill::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use rowmill::{Outcome, Param, SqlType, Statement};
+
+use crate::client_settings::ClientSettings;
+use crate::decode::{BoundValue, decode};
+use crate::encode::{WireFormat, formats, row_description, wire_columns};
+use crate::frame::is_sync_next;
+use crate::portal::{OpenRows, Portal, PortalProgress};
+use crate::server_statement;
+use crate::session::PgSession;
+use crate::simple_query::is_control;
+use crate::socket::ClientStream;
+use crate::sql_words::{first_word, name_of, statements, words};
+use crate::wire_error::{NO_PORTAL, PROTOCOL_VIOLATION, StepResult, WireError, notice};
+use rowmill::pg_types::{PgScalar, PgType};
+
+/// A prepared statement of the protocol, or of SQL's PREPARE.
+pub(crate) struct PreparedOnWire {
+    pub(crate) sql: String,
+    /// The first word, in upper case.
+    first: String,
+    /// The types of the parameters, as the client sends them.
+    parameters: Vec<PgType>,
+    pub(crate) body: PreparedBody,
+}
+
+/// What runs a prepared statement.
+pub(crate) enum PreparedBody {
+    /// Nothing: its text is empty.
+    Empty,
+    /// The engine.
+    Engine {
+        statement: Statement,
+        /// The columns of the result, if it has one.
+        columns: Option<SchemaRef>,
+    },
+    /// The server itself.
+    Server,
+}
+
+/// The values of parameters that are kept on the stack.
+const FEW_PARAMETERS: usize = 16;
+
+impl PgSession {
+    pub(crate) fn parse_message(&mut self, parse: Parse, client: &mut ClientStream) -> StepResult {
+        let name = parse.name.unwrap_or_default();
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            return Err(WireError::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
+        }
+        let prepared = self.prepare(&parse.query, &parse.type_oids)?;
+        self.statements.insert(name, Arc::new(prepared));
+        client.put(&ParseComplete::new());
+        Ok(())
+    }
+
+    /// Prepares a statement. `oids` are the types that the client gives to parameters; 0 leaves one to the statement.
+    pub(crate) fn prepare(&mut self, text: &str, oids: &[u32]) -> StepResult<PreparedOnWire> {
+        let parts = statements(text);
+        let part = match parts.as_slice() {
+            [] => {
+                return Ok(PreparedOnWire {
+                    sql: String::new(),
+                    first: String::new(),
+                    parameters: Vec::new(),
+                    body: PreparedBody::Empty,
+                });
+            }
+            [part] => part,
+            _ => {
+                return Err(WireError::new("42601", "cannot insert multiple commands into a prepared statement").into());
+            }
+        };
+        let sql = part.sql.clone();
+        let first = first_word(&sql);
+        self.block.check_allowed(&first)?;
+        if is_control(&first) || server_statement::is_own(&first, &sql) {
+            if first == "COPY" {
+                self.check_copy(&sql)?;
+            }
+            return Ok(PreparedOnWire { sql, first, parameters: Vec::new(), body: PreparedBody::Server });
+        }
+        let given: Vec<Option<PgType>> = oids.iter().map(|oid| given_type(*oid)).collect::<Result<_, _>>()?;
+        let placed = |error: rowmill::Error| WireError::in_text(&error, text, part.start);
+        let statement = self.connection.prepare(&sql).map_err(placed)?;
+        // The digits of a numeric are not known before its value, so it has no type of ours yet.
+        let known = given.iter().map(|kind| kind.filter(|kind| kind.scalar != PgScalar::Numeric));
+        let known: Vec<Option<SqlType>> = known.map(|kind| kind.map(PgType::sql_type)).collect();
+        let shape = self.connection.shape(&statement, &known).map_err(placed)?;
+        let parameters = shape.parameters.iter().enumerate().map(|(index, inferred)| {
+            let given = given.get(index).copied().flatten();
+            given.or_else(|| inferred.as_ref().map(PgType::of)).unwrap_or(PgType::TEXT)
+        });
+        let parameters = parameters.collect();
+        Ok(PreparedOnWire { sql, first, parameters, body: PreparedBody::Engine { statement, columns: shape.columns } })
+    }
+
+    pub(crate) fn bind_message(&mut self, bind: Bind, client: &mut ClientStream) -> StepResult {
+        let statement = self.statement_named(bind.statement_name.as_deref().unwrap_or_default())?;
+        self.block.check_allowed(&statement.first)?;
+        let name = bind.portal_name.unwrap_or_default();
+        if !name.is_empty() && self.portals.contains_key(&name) {
+            return Err(WireError::new("42P03", format!("portal \"{name}\" already exists")).into());
+        }
+        let wanted = statement.parameters.len();
+        if bind.parameters.len() != wanted {
+            let message = format!(
+                "bind message supplies {} parameters, but the statement requires {wanted}",
+                bind.parameters.len()
+            );
+            return Err(WireError::new(PROTOCOL_VIOLATION, message).into());
+        }
+        let forms = formats(&bind.parameter_format_codes, wanted, "parameters")?;
+        let mut values = Vec::with_capacity(wanted);
+        for (index, bytes) in bind.parameters.iter().enumerate() {
+            let value = bound_value(statement.parameters[index], forms[index], bytes.as_ref());
+            values.push(value.map_err(|error| error.detail_of_parameter(index + 1))?);
+        }
+        let columns = self.columns(&statement)?.map_or(0, |columns| columns.fields().len());
+        let formats = formats(&bind.result_column_format_codes, columns, "columns")?;
+        let portal = Portal { statement: Some(statement), values, formats, progress: PortalProgress::Ready };
+        self.portals.insert(name, portal);
+        client.put(&BindComplete::new());
+        Ok(())
+    }
+
+    /// The columns of a prepared statement's result, if it has one.
+    fn columns(&self, prepared: &PreparedOnWire) -> Result<Option<SchemaRef>, WireError> {
+        let text = |name: &str| Some(Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8View, true)])));
+        Ok(match &prepared.body {
+            PreparedBody::Empty => None,
+            PreparedBody::Engine { columns, .. } => columns.clone(),
+            PreparedBody::Server => {
+                let names: Vec<String> = words(&prepared.sql).skip(1).map(|word| name_of(&word)).collect();
+                let last = names.last().map(String::as_str).unwrap_or_default();
+                match prepared.first.as_str() {
+                    "SHOW" if last == "level" => text("transaction_isolation"),
+                    "SHOW" if last == "zone" => text("TimeZone"),
+                    "SHOW" => match self.settings_name(last) {
+                        Some(name) => text(name),
+                        None => text(last),
+                    },
+                    "FETCH" => {
+                        let rows = self.portals.get(last).and_then(Portal::open_rows);
+                        rows.map(|rows| Arc::clone(rows.schema()))
+                    }
+                    "EXECUTE" => match names.first().and_then(|name| self.statements.get(name)) {
+                        Some(inner) if !matches!(inner.body, PreparedBody::Server) => self.columns(inner)?,
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
+        })
+    }
+
+    fn settings_name(&self, name: &str) -> Option<&'static str> {
+        ClientSettings::is_known(name).then(|| self.settings.show(name).map(|(name, _)| name)).flatten()
+    }
+
+    pub(crate) fn describe_message(&mut self, describe: &Describe, client: &mut ClientStream) -> StepResult {
+        let name = describe.name.as_deref().unwrap_or_default();
+        if describe.target_type == TARGET_TYPE_BYTE_STATEMENT {
+            let statement = self.statement_named(name)?;
+            let types = statement.parameters.iter().map(|kind| kind.oid()).collect();
+            client.put(&ParameterDescription::new(types));
+            let columns = self.columns(&statement)?;
+            put_description(columns.as_deref(), |_| WireFormat::Text, client);
+            return Ok(());
+        }
+        let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+        let columns = match (&portal.statement, portal.open_rows()) {
+            (Some(statement), _) => self.columns(statement)?,
+            (None, rows) => rows.map(|rows| Arc::clone(rows.schema())),
+        };
+        let format = |index: usize| portal.formats.get(index).copied().unwrap_or(WireFormat::Text);
+        put_description(columns.as_deref(), format, client);
+        Ok(())
+    }
+
+    pub(crate) fn close_message(&mut self, close: &Close, client: &mut ClientStream) -> StepResult {
+        // Closing something that does not exist is no error.
+        let name = close.name.as_deref().unwrap_or_default();
+        match close.target_type {
+            TARGET_TYPE_BYTE_STATEMENT => drop(self.statements.remove(name)),
+            _ => drop(self.portals.remove(name)),
+        }
+        client.put(&CloseComplete::new());
+        Ok(())
+    }
+
+    pub(crate) fn execute_message(&mut self, execute: &Execute, client: &mut ClientStream) -> StepResult {
+        let name = execute.name.as_deref().unwrap_or_default();
+        // The portal leaves the map while it runs, because its statement may change the map.
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let rows_max = u64::try_from(execute.max_rows).ok().filter(|max| *max > 0);
+        self.run_portal(&mut portal, rows_max, client)?;
+        // The statement may have ended the transaction, and its portals with it.
+        if !self.block.is_idle() || matches!(portal.progress, PortalProgress::Rows(_)) {
+            self.portals.insert(name.to_owned(), portal);
+        }
+        Ok(())
+    }
+
+    fn run_portal(&mut self, portal: &mut Portal, rows_max: Option<u64>, client: &mut ClientStream) -> StepResult {
+        let statement = portal.statement.clone();
+        let sql = statement.as_ref().map_or("FETCH", |statement| &statement.sql);
+        if let (PortalProgress::Ready, Some(statement)) = (&portal.progress, &statement) {
+            let Some(outcome) = self.start(statement, &portal.values, client)? else { return Ok(()) };
+            portal.progress = PortalProgress::Done;
+            match (outcome, self.columns(statement)?) {
+                (Outcome::Rows(stream), Some(columns)) => {
+                    portal.progress = PortalProgress::Rows(OpenRows::described(stream, &columns)?);
+                }
+                // The client was told that there are no rows, so the rows are left out.
+                (Outcome::Rows(stream), None) => {
+                    for batch in stream {
+                        batch?;
+                    }
+                    self.put_rows_complete(sql, 0, client);
+                    return Ok(());
+                }
+                (outcome, _) => {
+                    self.put_complete(&outcome, client);
+                    self.forget_portals();
+                    return Ok(());
+                }
+            }
+        }
+        let formats = portal.formats.clone();
+        let Some(rows) = portal.rows() else {
+            // A portal that has been run to its end returns nothing more.
+            self.put_rows_complete(sql, 0, client);
+            return Ok(());
+        };
+        let sent = rows.send(client, &formats, rows_max)?;
+        if sent.is_limited {
+            self.put_notices(client);
+            client.put(&PortalSuspended::new());
+        } else {
+            portal.progress = PortalProgress::Done;
+            self.put_rows_complete(sql, sent.rows, client);
+        }
+        Ok(())
+    }
+
+    /// Starts a statement with values for its parameters. `None` if the statement is empty or has ended already.
+    fn start(
+        &mut self,
+        prepared: &PreparedOnWire,
+        values: &[BoundValue],
+        client: &mut ClientStream,
+    ) -> StepResult<Option<Outcome>> {
+        self.block.check_allowed(&prepared.first)?;
+        self.shared.metrics.count_pg();
+        let statement = match &prepared.body {
+            PreparedBody::Empty => {
+                client.put(&EmptyQueryResponse::new());
+                return Ok(None);
+            }
+            PreparedBody::Server => return self.start_own(prepared, client).map(Some),
+            PreparedBody::Engine { statement, .. } => statement,
+        };
+        // Statements up to the next Sync are one transaction. A single one needs none around it, which is what clients
+        // nearly always send.
+        if !is_sync_next(&client.input) {
+            self.block.begin_implicit(&mut self.connection)?;
+        }
+        let run = |params: &[Param<'_>], session: &mut PgSession| statement.run_with(&mut session.connection, params);
+        let outcome = if values.len() <= FEW_PARAMETERS {
+            let mut params = [Param::Null; FEW_PARAMETERS];
+            params.iter_mut().zip(values).for_each(|(param, value)| *param = value.param());
+            run(&params[..values.len()], self)
+        } else {
+            run(&values.iter().map(BoundValue::param).collect::<Vec<_>>(), self)
+        };
+        outcome.map(Some).map_err(|error| WireError::in_text(&error, &prepared.sql, 0).into())
+    }
+
+    fn start_own(&mut self, prepared: &PreparedOnWire, client: &mut ClientStream) -> StepResult<Outcome> {
+        if let Some(control) = self.block.run_control(&prepared.first, &prepared.sql, &mut self.connection)? {
+            if let Some((sqlstate, message)) = control.warning {
+                client.put(&notice("WARNING", sqlstate, message));
+            }
+            return Ok(control.outcome);
+        }
+        match server_statement::is_own(&prepared.first, &prepared.sql) {
+            true => self.run_own(&prepared.first, &prepared.sql, client),
+            // A control statement in a form that we leave to the engine.
+            false => self
+                .connection
+                .run_one(&prepared.sql, &[])
+                .map_err(|error| WireError::in_text(&error, &prepared.sql, 0).into()),
+        }
+    }
+}
+
+/// The type of PostgreSQL that a client gives to a parameter; `None` if it leaves it to the statement.
+fn given_type(oid: u32) -> Result<Option<PgType>, WireError> {
+    /// The type `unknown`, by which some clients say that they do not know.
+    const UNKNOWN: u32 = 705;
+    if oid == 0 || oid == UNKNOWN {
+        return Ok(None);
+    }
+    let known = PgType::of_oid(oid);
+    known.map(Some).ok_or_else(|| WireError::new("42704", format!("type with OID {oid} does not exist")))
+}
+
+fn bound_value(kind: PgType, format: WireFormat, bytes: Option<&Bytes>) -> Result<BoundValue, WireError> {
+    bytes.map_or(Ok(BoundValue::Null), |bytes| decode(kind, format, bytes))
+}
+
+impl WireError {
+    fn detail_of_parameter(self, number: usize) -> WireError {
+        match self.detail {
+            None => self.detail(format!("the value of parameter ${number}")),
+            Some(_) => self,
+        }
+    }
+}
+
+fn no_portal(name: &str) -> WireError {
+    WireError::new(NO_PORTAL, format!("portal \"{name}\" does not exist"))
+}
+
+fn put_description(columns: Option<&Schema>, format: impl Fn(usize) -> WireFormat, client: &mut ClientStream) {
+    match columns {
+        Some(columns) => client.put(&row_description(&wire_columns(columns), format)),
+        None => client.put(&NoData::new()),
+    }
+}

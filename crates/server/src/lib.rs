@@ -1,0 +1,60 @@
+//! Rowmill as a server: PostgreSQL's wire protocol and HTTP over one open database.
+//!
+//! [`Server::start`] binds the sockets and returns; [`Server::stop`] ends the server gracefully. `docs/server.md` says
+//! what clients can rely on.
+//!
+//! # Threads
+//!
+//! Network threads (tokio) accept connections, run the start of the protocol, and wait for idle connections. They never
+//! run the engine. As soon as bytes arrive on a connection, the connection moves to a session thread, which reads its
+//! messages, runs its statements and writes the answers with blocking calls. After a short time without a message, the
+//! connection goes back to the network threads:
+//!
+//! ```text
+//!             bytes arrive                          no message for LINGER
+//! idle  ──────────────────────►  session thread  ───────────────────────►  idle
+//! (a task of tokio, no thread)   (blocking reads and writes)
+//! ```
+//!
+//! We chose this over two ends of a channel (one task for the socket, one thread for the engine) because each hop
+//! between threads costs more than a short statement. While messages follow each other, a statement wakes no other
+//! thread. An idle connection holds no thread. A client that does not read holds one thread and one buffer of answers
+//! until a time limit ends its connection.
+//!
+//! The modules, in the order in which a connection meets them:
+//!
+//! - `options`, `server`, `shutdown`, `event`: what the server is told, its life, and what it reports.
+//! - `listener`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
+//! - `socket`, `frame`, `backend`: bytes to messages and back.
+//! - `session`, `transaction_block`, `simple_query`, `extended`, `portal`, `copy`: the statements of a session.
+//! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
+//! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
+//! - `http`: statements and results over HTTP, and counters.
+
+mod backend;
+mod cancel;
+mod client_settings;
+mod copy;
+mod decode;
+mod encode;
+mod event;
+mod extended;
+mod frame;
+mod http;
+mod listener;
+mod options;
+mod portal;
+mod server;
+mod server_statement;
+mod session;
+mod shutdown;
+mod simple_query;
+mod socket;
+mod sql_words;
+mod startup;
+mod transaction_block;
+mod wire_error;
+
+pub use event::{EventSink, ServerEvent};
+pub use options::{ServerLimits, ServerOptions};
+pub use server::Server;

@@ -1,0 +1,153 @@
+//! The server as a whole: sockets, threads, start and stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use rowmill::{Database, Error, Result};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cancel::CancelRegistry;
+use crate::event::{EventSink, ServerEvent};
+use crate::http::{self, ServerMetrics};
+use crate::listener;
+use crate::options::{ServerLimits, ServerOptions};
+use crate::shutdown::{StopPhase, StopSignal};
+
+/// How long cancelled statements may take to notice.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a server that stops looks whether connections are left.
+const STOP_POLL: Duration = Duration::from_millis(10);
+
+/// What all connections share.
+pub(crate) struct ServerShared {
+    pub(crate) database: Database,
+    pub(crate) limits: ServerLimits,
+    pub(crate) stop: StopSignal,
+    pub(crate) cancels: CancelRegistry,
+    /// Open connections of the wire protocol, with those that have not logged in.
+    pub(crate) connections: AtomicUsize,
+    pub(crate) metrics: ServerMetrics,
+    events: Option<EventSink>,
+}
+
+impl ServerShared {
+    pub(crate) fn report(&self, event: &ServerEvent) {
+        if let Some(sink) = &self.events {
+            sink(event);
+        }
+    }
+}
+
+/// A running server.
+///
+/// ```
+/// use rowmill::{Database, Result};
+/// use rowmill_server::{Server, ServerOptions};
+///
+/// # fn main() -> Result<()> {
+/// let options = ServerOptions { pg: "127.0.0.1:0".parse().ok(), ..ServerOptions::default() };
+/// let server = Server::start(Database::memory()?, options)?;
+/// assert!(server.pg_address().is_some_and(|address| address.port() > 0));
+/// server.stop();
+/// # Ok(())
+/// # }
+/// ```
+pub struct Server {
+    runtime: Runtime,
+    shared: Arc<ServerShared>,
+    pg_address: Option<SocketAddr>,
+    http_address: Option<SocketAddr>,
+}
+
+impl Server {
+    /// Binds the addresses and begins to serve `database`. Returns an error if an address is not allowed or in use.
+    pub fn start(database: Database, options: ServerOptions) -> Result<Server> {
+        options.check()?;
+        let ServerOptions { pg, http, limits, events } = options;
+        let failed = |error: std::io::Error| Error::io("starting the threads of the server", &error);
+        let runtime = Builder::new_multi_thread()
+            // Network threads only move bytes; the engine needs the processors.
+            .worker_threads(1)
+            .max_blocking_threads(limits.running_max.max(1))
+            .thread_name("rowmill-server")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let (stop, cancels, connections) = (StopSignal::new(), CancelRegistry::default(), AtomicUsize::new(0));
+        let metrics = ServerMetrics::new();
+        let shared = Arc::new(ServerShared { database, limits, stop, cancels, connections, metrics, events });
+        let mut server = Server { runtime, shared, pg_address: None, http_address: None };
+        if let Some(address) = pg {
+            let (listener, address) = server.bind("PostgreSQL's protocol", address)?;
+            server.runtime.spawn(listener::accept(listener, Arc::clone(&server.shared)));
+            server.pg_address = Some(address);
+        }
+        if let Some(address) = http {
+            let (listener, address) = server.bind("HTTP", address)?;
+            server.runtime.spawn(http::serve(listener, Arc::clone(&server.shared)));
+            server.http_address = Some(address);
+        }
+        Ok(server)
+    }
+
+    fn bind(&self, protocol: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+        let failed = |error: std::io::Error| Error::io(format!("listening at {address}"), &error);
+        let listener = self.runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        self.shared.report(&ServerEvent::Listening { protocol, address });
+        Ok((listener, address))
+    }
+
+    /// Where the server speaks PostgreSQL's wire protocol.
+    pub fn pg_address(&self) -> Option<SocketAddr> {
+        self.pg_address
+    }
+
+    /// Where the server speaks HTTP.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// Serves until the process gets SIGINT or SIGTERM, and then stops.
+    pub fn run_until_signal(self) -> Result<()> {
+        let waited = self.runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::io::Result::Ok(())
+        });
+        self.stop();
+        waited.map_err(|error| Error::io("waiting for signals", &error))
+    }
+
+    /// Stops the server: refuses new statements, lets running ones go on for a while, and then cancels them. Returns
+    /// after the last connection has ended, so that the database can close.
+    pub fn stop(self) {
+        let Server { runtime, shared, .. } = self;
+        shared.report(&ServerEvent::Stopping);
+        shared.stop.advance(StopPhase::Draining);
+        let is_left = |patience: Duration| {
+            let until = Instant::now() + patience;
+            while shared.cancels.len() > 0 && Instant::now() < until {
+                std::thread::sleep(STOP_POLL);
+            }
+            shared.cancels.len() > 0
+        };
+        if is_left(shared.limits.stop_patience) {
+            shared.stop.advance(StopPhase::Cancelling);
+            let connections = shared.cancels.cancel_all();
+            shared.report(&ServerEvent::Cancelling { connections });
+            is_left(CANCEL_PATIENCE);
+        }
+        // A statement that does not notice its cancellation must not keep the process for ever.
+        runtime.shutdown_timeout(CANCEL_PATIENCE);
+        shared.report(&ServerEvent::Stopped);
+    }
+}

@@ -1,0 +1,16 @@
+//! The server, driven by real clients: tokio-postgres, psql, and raw sockets.
+
+#![allow(clippy::unwrap_used)]
+
+mod cancelling;
+mod catalog;
+mod copying;
+mod extended;
+mod hostile;
+mod http;
+mod psql;
+mod simple;
+mod stopping;
+mod support;
+mod transactions;
+mod values;

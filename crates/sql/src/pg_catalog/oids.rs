@@ -1,0 +1,161 @@
+//! Numbers of objects, as PostgreSQL's tools know them.
+//!
+//! Each kind of object has a range of its own, so that no two objects share a number. Within its range, an object has the
+//! number of its id. Numbers below the first range are PostgreSQL's own.
+//!
+//! ```text
+//! kind (4 bits) │ id (28 bits)
+//! ```
+
+use rowmill_base::{IndexId, TableId};
+use rowmill_storage::{ColumnDef, TableDef};
+use rowmill_txn::{Catalog, SchemaDef, ViewDef};
+
+/// The number of `pg_catalog`.
+pub(super) const PG_CATALOG_OID: u32 = 11;
+/// The number of the default schema, which PostgreSQL gives to `public`.
+pub(super) const MAIN_OID: u32 = 2200;
+/// The number of `information_schema`.
+pub(super) const INFORMATION_SCHEMA_OID: u32 = 13_000;
+/// The number of the only role.
+pub(super) const ROLE_OID: u32 = 10;
+/// The number of the database.
+pub(super) const DATABASE_OID: u32 = 5;
+/// The numbers of the ways in which tables and indexes are stored.
+pub(super) const COLUMNAR_OID: u32 = 9_001;
+pub(super) const KEYED_OID: u32 = 2;
+pub(super) const TREE_OID: u32 = 403;
+/// The name of the only role.
+pub(super) const ROLE: &str = "rowmill";
+
+/// The kinds of objects that have ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OidKind {
+    Table = 1,
+    View = 2,
+    Index = 3,
+    Schema = 4,
+    PrimaryKey = 5,
+    Unique = 6,
+    Check = 7,
+    ForeignKey = 8,
+    Default = 9,
+}
+
+const ID_BITS: u32 = 28;
+/// The constraints and defaults that a table can have before their numbers run into those of another table.
+const PARTS_BITS: u32 = 10;
+
+fn oid(kind: OidKind, id: u32) -> u32 {
+    ((kind as u32) << ID_BITS) | (id & ((1 << ID_BITS) - 1))
+}
+
+fn part(kind: OidKind, table: TableId, part: u32) -> u32 {
+    oid(kind, ((table.0) << PARTS_BITS) | (part & ((1 << PARTS_BITS) - 1)))
+}
+
+pub(super) fn table_oid(table: TableId) -> u32 {
+    oid(OidKind::Table, table.0)
+}
+
+pub(super) fn view_oid(view: &ViewDef) -> u32 {
+    oid(OidKind::View, view.id.0)
+}
+
+pub(super) fn index_oid(index: IndexId) -> u32 {
+    oid(OidKind::Index, index.0)
+}
+
+pub(super) fn schema_oid(schema: &SchemaDef) -> u32 {
+    match schema.name.as_str() {
+        crate::names::DEFAULT_SCHEMA => MAIN_OID,
+        _ => oid(OidKind::Schema, schema.id.0),
+    }
+}
+
+pub(super) fn primary_key_oid(table: TableId) -> u32 {
+    oid(OidKind::PrimaryKey, table.0)
+}
+
+pub(super) fn unique_oid(index: IndexId) -> u32 {
+    oid(OidKind::Unique, index.0)
+}
+
+/// The number of the check at this place of its table.
+pub(super) fn check_oid(table: TableId, place: usize) -> u32 {
+    part(OidKind::Check, table, place as u32)
+}
+
+/// The number of the foreign key at this place of its table.
+pub(super) fn foreign_key_oid(table: TableId, place: usize) -> u32 {
+    part(OidKind::ForeignKey, table, place as u32)
+}
+
+pub(super) fn default_oid(table: TableId, column: &ColumnDef) -> u32 {
+    part(OidKind::Default, table, column.id.0)
+}
+
+/// A relation that has a number.
+pub(super) struct NumberedRelation<'c> {
+    pub(super) schema: &'c SchemaDef,
+    pub(super) name: String,
+}
+
+/// Finds the table, view or index with a number.
+pub(super) fn relation_of(catalog: &Catalog, wanted: u32) -> Option<NumberedRelation<'_>> {
+    for schema in catalog.schemas() {
+        let named = |name: &str| Some(NumberedRelation { schema, name: name.to_owned() });
+        for view in catalog.views(schema.id) {
+            if view_oid(view) == wanted {
+                return named(&view.name);
+            }
+        }
+        for table in catalog.tables(schema.id) {
+            if table_oid(table.id) == wanted {
+                return named(&table.name);
+            }
+            for index in indexes(table) {
+                if index_oid(index.id) == wanted {
+                    return named(&index.name);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Finds the number of a table or view.
+pub(super) fn oid_of_relation(catalog: &Catalog, schema: &str, name: &str) -> Option<u32> {
+    let schema = catalog.schema(schema)?;
+    let table = catalog.table(schema.id, name).map(|table| table_oid(table.id));
+    table.or_else(|| catalog.view(schema.id, name).map(|view| view_oid(view)))
+}
+
+/// An index of a table: the primary key first.
+pub(super) struct TableIndex<'t> {
+    pub(super) id: IndexId,
+    pub(super) name: String,
+    pub(super) parts: &'t [rowmill_storage::KeyColumn],
+    pub(super) is_unique: bool,
+    pub(super) is_primary: bool,
+}
+
+/// The indexes of a table. A columnar table and a sequence have none.
+pub(super) fn indexes(table: &TableDef) -> Vec<TableIndex<'_>> {
+    let Some(keyed) = table.keyed.as_ref().filter(|_| !table.is_sequence()) else { return Vec::new() };
+    let primary = TableIndex {
+        id: keyed.index,
+        name: format!("{}_pkey", table.name),
+        parts: &keyed.key,
+        is_unique: true,
+        is_primary: true,
+    };
+    let others = keyed.indexes.iter().map(|index| TableIndex {
+        id: index.id,
+        name: index.name.clone(),
+        parts: &index.parts,
+        is_unique: index.unique,
+        is_primary: false,
+    });
+    std::iter::once(primary).chain(others).collect()
+}

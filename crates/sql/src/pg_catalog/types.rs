@@ -1,0 +1,133 @@
+//! `pg_type`: the types by which values go over the wire, and their arrays.
+
+use std::sync::Arc;
+
+use rowmill_base::SqlType;
+
+use super::oids::{PG_CATALOG_OID, ROLE_OID};
+use super::rows::PgColumn::{NoTexts, Number, Text, Truth};
+use super::rows::{PgColumns, PgRows};
+use super::type_oids::{PgScalar, PgType, type_modifier};
+use crate::catalog::StatementContext;
+
+const PG_TYPE: PgColumns = &[
+    ("oid", Number),
+    ("typname", Text),
+    ("typnamespace", Number),
+    ("typowner", Number),
+    ("typlen", Number),
+    ("typbyval", Truth),
+    ("typtype", Text),
+    ("typcategory", Text),
+    ("typispreferred", Truth),
+    ("typisdefined", Truth),
+    ("typdelim", Text),
+    ("typrelid", Number),
+    ("typsubscript", Text),
+    ("typelem", Number),
+    ("typarray", Number),
+    ("typinput", Text),
+    ("typoutput", Text),
+    ("typreceive", Text),
+    ("typsend", Text),
+    ("typalign", Text),
+    ("typstorage", Text),
+    ("typnotnull", Truth),
+    ("typbasetype", Number),
+    ("typtypmod", Number),
+    ("typndims", Number),
+    ("typcollation", Number),
+    ("typdefault", Text),
+    ("typacl", NoTexts),
+];
+
+/// The number of `varchar`, which only the definition of a column names: its values are texts.
+pub(super) const VARCHAR_OID: u32 = 1043;
+const VARCHAR_ARRAY_OID: u32 = 1015;
+
+/// The number and the modifier of a column's type.
+pub(super) fn column_type(kind: &SqlType) -> (u32, i64) {
+    /// PostgreSQL counts four bytes of a header to every modifier.
+    const HEADER: i64 = 4;
+    match kind {
+        SqlType::Text { chars_max: Some(chars) } => (VARCHAR_OID, i64::from(*chars) + HEADER),
+        kind => (PgType::of(kind).oid(), type_modifier(kind).into()),
+    }
+}
+
+/// The letter of the category that PostgreSQL puts a type into.
+fn category(scalar: PgScalar) -> &'static str {
+    match scalar {
+        PgScalar::Bool => "B",
+        PgScalar::Int2 | PgScalar::Int4 | PgScalar::Int8 | PgScalar::Float4 | PgScalar::Float8 | PgScalar::Numeric => {
+            "N"
+        }
+        PgScalar::Text => "S",
+        PgScalar::Date | PgScalar::Time | PgScalar::Timestamp | PgScalar::Timestamptz => "D",
+        PgScalar::Interval => "T",
+        PgScalar::Bytea | PgScalar::Json | PgScalar::Uuid => "U",
+    }
+}
+
+pub(super) fn pg_type(_: &Arc<StatementContext>) -> PgRows {
+    let mut rows = PgRows::new(PG_TYPE);
+    for scalar in PgScalar::all() {
+        let (kind, array) = (PgType::scalar(scalar), PgType { scalar, is_array: true });
+        let (oid, of_array) = (kind.oid(), array.oid());
+        push(&mut rows, oid, scalar.name().to_owned(), kind, category(scalar), [0, of_array]);
+        push(&mut rows, of_array, format!("_{}", scalar.name()), array, "A", [oid, 0]);
+    }
+    push(&mut rows, VARCHAR_OID, "varchar".to_owned(), PgType::TEXT, "S", [0, VARCHAR_ARRAY_OID]);
+    rows
+}
+
+fn push(rows: &mut PgRows, oid: u32, name: String, kind: PgType, category: &'static str, [item, array]: [u32; 2]) {
+    let function = |suffix: &str| match kind.is_array {
+        true => format!("array_{suffix}"),
+        false => format!("{}{suffix}", kind.scalar.name()),
+    };
+    rows.push([
+        ("oid", oid.into()),
+        ("typnamespace", PG_CATALOG_OID.into()),
+        ("typowner", ROLE_OID.into()),
+        ("typlen", i64::from(kind.size()).into()),
+        ("typbyval", false.into()),
+        ("typtype", "b".into()),
+        ("typcategory", category.into()),
+        ("typispreferred", false.into()),
+        ("typisdefined", true.into()),
+        ("typdelim", ",".into()),
+        ("typrelid", 0_i64.into()),
+        ("typelem", item.into()),
+        ("typarray", array.into()),
+        ("typinput", function("in").into()),
+        ("typoutput", function("out").into()),
+        ("typreceive", function("recv").into()),
+        ("typsend", function("send").into()),
+        ("typalign", "i".into()),
+        ("typstorage", "p".into()),
+        ("typnotnull", false.into()),
+        ("typbasetype", 0_i64.into()),
+        ("typtypmod", (-1_i64).into()),
+        ("typndims", 0_i64.into()),
+        ("typcollation", 0_i64.into()),
+        ("typname", name.into()),
+    ]);
+}
+
+/// The name of a type in SQL, with its modifier, as PostgreSQL's `format_type` gives it.
+pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
+    if oid == VARCHAR_OID {
+        let chars = modifier.filter(|modifier| *modifier >= 4).map(|modifier| format!("({})", modifier - 4));
+        return format!("character varying{}", chars.unwrap_or_default());
+    }
+    let Some(kind) = PgType::of_oid(oid) else { return if oid == 0 { "-" } else { "???" }.to_owned() };
+    let name = match (kind.scalar, modifier) {
+        (PgScalar::Numeric, Some(modifier)) if modifier >= 4 => {
+            let (precision, scale) = ((modifier - 4) >> 16, (modifier - 4) & 0xffff);
+            format!("numeric({precision},{scale})")
+        }
+        (scalar, _) => scalar.sql_name().to_owned(),
+    };
+    if kind.is_array { format!("{name}[]") } else { name }
+}

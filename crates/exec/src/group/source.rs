@@ -136,7 +136,7 @@ impl GroupBy {
         let is_by_lists = self.columns_listed().len() == 1 || !has_keys && self.filter.is_empty();
         // Adding to one group takes less time, so slices should be larger.
         let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
-        let slices = if is_by_lists { 1 } else { slices(blocks.len(), self.request.threads) };
+        let slices = if is_by_lists { 1 } else { self.slices_of_blocks(source.table(), blocks) };
         let fitting_rows = if is_by_lists { usize::MAX } else { self.fitting_rows() };
         let of_block = |(number, block): (usize, &Arc<Block>)| {
             let rows_max = block.rows().div_ceil(slices).max(slice_rows_min).min(fitting_rows);
@@ -146,6 +146,24 @@ impl GroupBy {
             ScanPart::new(PartOrigin::Run(number), std::iter::once(0..run.rows()))
         };
         blocks.iter().enumerate().map(of_block).chain(runs.iter().enumerate().map(of_run)).collect()
+    }
+
+    /// The number of slices of each block. If zone maps leave few of the blocks, the rows that pass are in a part of
+    /// these, for example those of a day in a table of a year. So they are cut into more slices, for all workers.
+    fn slices_of_blocks(&self, table: &TableDef, blocks: &[Arc<Block>]) -> usize {
+        let threads = self.request.threads;
+        let even = slices(blocks.len(), threads);
+        if threads == 1 || self.filter.is_empty() {
+            return even;
+        }
+        // A block whose zone maps cannot be read is an error for its reader.
+        let is_read =
+            |block: &&Arc<Block>| block.live_rows() > 0 && verdict(block, table, &self.filter) != Ok(Verdict::Nothing);
+        let few = SLICES_PER_WORKER * threads;
+        match blocks.iter().filter(is_read).take(few).count() {
+            read if read < few.min(blocks.len()) => even.max(few.div_ceil(read.max(1))),
+            _ => even,
+        }
     }
 
     /// The rows whose decoded values and groups take a small share of the memory limit. The groups of a slice exist
@@ -370,6 +388,9 @@ impl GroupBy {
         columns
     }
 }
+
+/// The slices for each worker of blocks that few rows of the table are in. The rows that pass are in some of them only.
+const SLICES_PER_WORKER: usize = 8;
 
 /// The least rows of a slice. Smaller ones would repeat the work that is done once per slice too often.
 const FITTING_ROWS_MIN: usize = 1 << 14;

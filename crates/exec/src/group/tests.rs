@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions,
-    StringViewArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, Int64Array, RecordBatch,
+    RecordBatchOptions, StringViewArray,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef, UInt64Type};
 use parking_lot::Mutex;
@@ -30,6 +30,7 @@ use super::gather::Policy;
 use super::*;
 use crate::arithmetic::{Arithmetic, ArithmeticStep, IntegerSpan, Operator};
 use crate::hash::tests::let_all_hashes_meet;
+use crate::testing::TestTable;
 
 /// A value as the model sees it. NaN is the greatest float, and both zeros are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -958,6 +959,38 @@ fn a_limit_reads_only_the_rows_of_some_groups() {
         let selected = request.metrics.rows_selected.load(std::sync::atomic::Ordering::Relaxed);
         assert!(!least.is_empty() || selected < 21_000, "{selected} rows");
     }
+}
+
+#[test]
+fn the_blocks_that_zone_maps_leave_are_cut_for_all_workers() {
+    const ROWS: i64 = 200_000;
+    let numbers = |block: i64| (block * ROWS..(block + 1) * ROWS).collect::<Vec<i64>>();
+    let blocks = (0..6).map(|block| {
+        let values: ArrayRef = Arc::new(Int64Array::from(numbers(block)));
+        let keys: ArrayRef = Arc::new(numbers(block).iter().map(|number| Some(number % 100)).collect::<Int64Array>());
+        (vec![values, keys], Default::default())
+    });
+    let kinds = [SqlType::Int64, SqlType::Int64];
+    let table: Arc<dyn TableSource> = TestTable::new(&kinds, None, blocks.collect());
+    let from = |least: i64| {
+        let value = Arc::new(Int64Array::from(vec![least]));
+        let key = GroupKey { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
+        let aggregates = vec![aggregate(named("count"), None)];
+        let predicates = vec![Predicate::Compare { column: 0, op: CompareOp::GreaterOrEqual, value }];
+        let group = Group { predicates, keys: vec![key], aggregates, always: Vec::new() };
+        let group_by = GroupBy::new(Arc::clone(&table), request(group, Vec::new())).expect("a grouping");
+        let counts = run(&group_by, 2, false).expect("groups").into_iter().map(|row| match row[1] {
+            ModelValue::Number(count) => count as i64,
+            _ => panic!("a count is a number"),
+        });
+        (group_by.parts(), counts.sum::<i64>())
+    };
+    // Of six blocks none is left out, or five, or all.
+    assert_eq!(from(0), (6, 6 * ROWS));
+    let (parts, rows) = from(5 * ROWS + 1_000);
+    assert_eq!(rows, ROWS - 1_000);
+    assert!(parts > 12, "{parts}");
+    assert_eq!(from(6 * ROWS).1, 0);
 }
 
 #[test]

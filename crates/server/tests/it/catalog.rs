@@ -96,6 +96,7 @@ fn names_and_numbers_of_objects_belong_together() {
             ("SELECT nspname FROM pg_namespace WHERE oid = 2200", "main"),
             ("SELECT current_database(), current_schema()", "rowmill|main"),
             ("SELECT current_schemas(true), current_schemas(false)", "{pg_catalog,main}|{main}"),
+            ("SELECT current_setting('jit'), set_config('jit', 'off', false)", "off|off"),
             ("SELECT current_user", "rowmill"),
             ("SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef", "1.5"),
             ("SELECT pg_size_pretty(20971520)", "20 MB"),

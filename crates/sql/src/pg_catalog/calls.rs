@@ -90,6 +90,9 @@ static FUNCTIONS: &[CatalogFunction] = &[
     }),
     text("current_user", 0, 0, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
     text("session_user", 0, 0, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
+    text("current_setting", 1, 2, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
+    // No setting can be changed by a call, so the call gives the value that the setting keeps.
+    text("set_config", 3, 3, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
     text("pg_get_userbyid", 1, 1, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
     text("pg_encoding_to_char", 1, 1, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("pg_client_encoding", 0, 0, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
@@ -108,6 +111,7 @@ static FUNCTIONS: &[CatalogFunction] = &[
     text("pg_get_viewdef", 1, 2, |catalog, arguments| {
         CallValue::Text(oid(arguments[0]).and_then(|oid| view_by_oid(catalog, oid)))
     }),
+    text("pg_get_serial_sequence", 2, 2, |_, _| CallValue::Text(None)),
     text("pg_get_function_result", 1, 1, |_, _| CallValue::Text(None)),
     text("pg_get_function_arguments", 1, 1, |_, _| CallValue::Text(None)),
     text("pg_get_function_identity_arguments", 1, 1, |_, _| CallValue::Text(None)),
@@ -226,6 +230,22 @@ impl CallValue {
     fn number(self) -> Option<i64> {
         if let CallValue::Number(number) = self { number } else { None }
     }
+}
+
+/// The value of a setting of PostgreSQL that drivers ask for in queries. NULL for all others.
+fn pg_setting(name: &str) -> Option<String> {
+    let value = match name.to_ascii_lowercase().as_str() {
+        "jit" => "off",
+        "server_version" => "14.0",
+        "server_version_num" => "140000",
+        "server_encoding" | "client_encoding" => "UTF8",
+        "search_path" => DEFAULT_SCHEMA,
+        "standard_conforming_strings" | "integer_datetimes" => "on",
+        "max_index_keys" => "32",
+        "max_identifier_length" => "63",
+        _ => return None,
+    };
+    Some(value.to_owned())
 }
 
 fn oid(text: Option<&str>) -> Option<u32> {

@@ -68,7 +68,7 @@ const TABLES: &[(&str, PgColumns)] = &[
             ("prattrs", super::rows::PgColumn::Numbers),
         ],
     ),
-    ("pg_range", &[("rngtypid", Number), ("rngsubtype", Number)]),
+    ("pg_range", &[("rngtypid", Number), ("rngsubtype", Number), ("rngmultitypid", Number), ("rngcollation", Number)]),
     (
         "pg_rewrite",
         &[("oid", Number), ("rulename", Text), ("ev_class", Number), ("ev_type", Text), ("ev_enabled", Text)],

@@ -80,8 +80,13 @@ impl ClientCopy {
         if self.source.starts_with('(') {
             return self.source.clone();
         }
-        match self.source.split_once('(') {
-            Some((table, columns)) => format!("SELECT {} FROM {table}", columns.trim_end().trim_end_matches(')')),
+        // A name in quotes may contain a parenthesis, so the text is not searched byte by byte.
+        let open = words(&self.source).find(|word| word.text == "(");
+        match open.map(|open| open.text.as_ptr() as usize - self.source.as_ptr() as usize) {
+            Some(open) => {
+                let columns = self.source[open + 1..].trim_end().trim_end_matches(')');
+                format!("SELECT {columns} FROM {}", &self.source[..open])
+            }
             None => format!("SELECT * FROM {}", self.source),
         }
     }
@@ -322,6 +327,8 @@ mod tests {
             ("\"t x\" (a, b)", true, "WITH (FORMAT csv)")
         );
         assert_eq!(copy.query(), "SELECT a, b FROM \"t x\" ");
+        let copy = ClientCopy::of("COPY \"t(1)\"(a) TO STDOUT").expect("a copy");
+        assert_eq!(copy.query(), "SELECT a FROM \"t(1)\"");
         let copy = ClientCopy::of("copy (SELECT 1 FROM x) to stdout").expect("a copy");
         assert_eq!((copy.query().as_str(), copy.is_in), ("(SELECT 1 FROM x)", false));
         assert_eq!(ClientCopy::of("COPY t FROM 'file.csv'"), None);

@@ -25,7 +25,7 @@ use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
 use cell::CellColumn;
 use rowmill::pg_types::{PgType, type_modifier};
 
-pub(crate) use cell::{EPOCH_DAYS, EPOCH_MICROS, canonical};
+pub(crate) use cell::{EPOCH_DAYS, EPOCH_MICROS, canonical, is_canonical};
 pub(crate) use numeric::NEGATIVE;
 
 /// The form of a value on the wire.

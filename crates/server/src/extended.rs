@@ -23,7 +23,7 @@ use crate::server_statement;
 use crate::session::PgSession;
 use crate::simple_query::is_control;
 use crate::socket::ClientStream;
-use crate::sql_words::{first_word, name_of, statements, words};
+use crate::sql_words::{first_word, name_of, rows_tag, statements, words};
 use crate::wire_error::{NO_PORTAL, PROTOCOL_VIOLATION, StepResult, WireError, notice};
 use rowmill::pg_types::{PgScalar, PgType};
 
@@ -32,6 +32,8 @@ pub(crate) struct PreparedOnWire {
     pub(crate) sql: String,
     /// The first word, in upper case.
     first: String,
+    /// The tag of the statement if it returns rows.
+    tag: &'static str,
     /// The types of the parameters, as the client sends them.
     parameters: Vec<PgType>,
     pub(crate) body: PreparedBody,
@@ -74,6 +76,7 @@ impl PgSession {
                 return Ok(PreparedOnWire {
                     sql: String::new(),
                     first: String::new(),
+                    tag: "SELECT",
                     parameters: Vec::new(),
                     body: PreparedBody::Empty,
                 });
@@ -84,13 +87,13 @@ impl PgSession {
             }
         };
         let sql = part.sql.clone();
-        let first = first_word(&sql);
+        let (first, tag) = (first_word(&sql), rows_tag(&sql));
         self.block.check_allowed(&first)?;
         if is_control(&first) || server_statement::is_own(&first, &sql) {
             if first == "COPY" {
                 self.check_copy(&sql)?;
             }
-            return Ok(PreparedOnWire { sql, first, parameters: Vec::new(), body: PreparedBody::Server });
+            return Ok(PreparedOnWire { sql, first, tag, parameters: Vec::new(), body: PreparedBody::Server });
         }
         let given: Vec<Option<PgType>> = oids.iter().map(|oid| given_type(*oid)).collect::<Result<_, _>>()?;
         let placed = |error: rowmill::Error| WireError::in_text(&error, text, part.start);
@@ -104,7 +107,8 @@ impl PgSession {
             given.or_else(|| inferred.as_ref().map(PgType::of)).unwrap_or(PgType::TEXT)
         });
         let parameters = parameters.collect();
-        Ok(PreparedOnWire { sql, first, parameters, body: PreparedBody::Engine { statement, columns: shape.columns } })
+        let body = PreparedBody::Engine { statement, columns: shape.columns };
+        Ok(PreparedOnWire { sql, first, tag, parameters, body })
     }
 
     pub(crate) fn bind_message(&mut self, bind: Bind, client: &mut ClientStream) -> StepResult {
@@ -216,7 +220,7 @@ impl PgSession {
 
     fn run_portal(&mut self, portal: &mut Portal, rows_max: Option<u64>, client: &mut ClientStream) -> StepResult {
         let statement = portal.statement.clone();
-        let sql = statement.as_ref().map_or("FETCH", |statement| &statement.sql);
+        let tag = statement.as_ref().map_or("FETCH", |statement| statement.tag);
         if let (PortalProgress::Ready, Some(statement)) = (&portal.progress, &statement) {
             let Some(outcome) = self.start(statement, &portal.values, client)? else { return Ok(()) };
             portal.progress = PortalProgress::Done;
@@ -229,7 +233,7 @@ impl PgSession {
                     for batch in stream {
                         batch?;
                     }
-                    self.put_rows_complete(sql, 0, client);
+                    self.put_rows_complete(tag, 0, client);
                     return Ok(());
                 }
                 (outcome, _) => {
@@ -239,19 +243,19 @@ impl PgSession {
                 }
             }
         }
-        let formats = portal.formats.clone();
-        let Some(rows) = portal.rows() else {
+        let Portal { formats, progress, .. } = portal;
+        let PortalProgress::Rows(rows) = progress else {
             // A portal that has been run to its end returns nothing more.
-            self.put_rows_complete(sql, 0, client);
+            self.put_rows_complete(tag, 0, client);
             return Ok(());
         };
-        let sent = rows.send(client, &formats, rows_max)?;
+        let sent = rows.send(client, formats, rows_max)?;
         if sent.is_limited {
             self.put_notices(client);
             client.put(&PortalSuspended::new());
         } else {
-            portal.progress = PortalProgress::Done;
-            self.put_rows_complete(sql, sent.rows, client);
+            *progress = PortalProgress::Done;
+            self.put_rows_complete(tag, sent.rows, client);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use rowmill::{Error, Result, RowStream};
 
 use crate::backend::OUTPUT_BYTES;
 use crate::decode::BoundValue;
-use crate::encode::{EncodedBatch, WireFormat, canonical};
+use crate::encode::{EncodedBatch, WireFormat, canonical, is_canonical};
 use crate::extended::PreparedOnWire;
 use crate::socket::ClientStream;
 use crate::wire_error::{StepResult, UNSUPPORTED, WireError};
@@ -108,7 +108,7 @@ impl OpenRows {
                     Some(batch) => {
                         let batch = batch?;
                         if batch.num_rows() > 0 {
-                            self.pending = Some(converted(&batch, &self.schema)?);
+                            self.pending = Some(converted(batch, &self.schema)?);
                         }
                     }
                 },
@@ -147,7 +147,12 @@ impl OpenRows {
 }
 
 /// Returns a batch with the types of `schema`, each in the form in which it is encoded.
-fn converted(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch> {
+fn converted(batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
+    let mut columns = batch.columns().iter().zip(schema.fields());
+    // Nearly all results are so. A short one should not pay for a new schema.
+    if columns.all(|(column, field)| column.data_type() == field.data_type() && is_canonical(column.data_type())) {
+        return Ok(batch);
+    }
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| {
         let column = match column.data_type() == field.data_type() {

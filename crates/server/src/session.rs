@@ -17,7 +17,6 @@ use crate::portal::Portal;
 use crate::server::ServerShared;
 use crate::server_statement::milliseconds;
 use crate::socket::{Arrival, ClientStream, NoMessage};
-use crate::sql_words::rows_tag;
 use crate::transaction_block::TransactionBlock;
 use crate::wire_error::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION, StatementFault, StepResult, WireError, notice};
 
@@ -226,10 +225,10 @@ impl PgSession {
         client.put(&CommandComplete::new(tag));
     }
 
-    /// Tells the client that a statement has returned its rows.
-    pub(crate) fn put_rows_complete(&mut self, sql: &str, rows: u64, client: &mut ClientStream) {
+    /// Tells the client that a statement has returned its rows. `tag` is the kind of the statement.
+    pub(crate) fn put_rows_complete(&mut self, tag: &str, rows: u64, client: &mut ClientStream) {
         self.put_notices(client);
-        client.put(&CommandComplete::new(counted_tag(rows_tag(sql), rows)));
+        client.put(&CommandComplete::new(counted_tag(tag, rows)));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::portal::OpenRows;
 use crate::server_statement;
 use crate::session::PgSession;
 use crate::socket::ClientStream;
-use crate::sql_words::{TextPart, first_word, statements};
+use crate::sql_words::{TextPart, first_word, rows_tag, statements};
 use crate::wire_error::{StepResult, WireError, notice};
 
 impl PgSession {
@@ -57,7 +57,7 @@ impl PgSession {
                 client.put(&row_description(&columns, |_| WireFormat::Text));
                 let formats = vec![WireFormat::Text; columns.len()];
                 let sent = OpenRows::new(stream).send(client, &formats, None)?;
-                self.put_rows_complete(&part.sql, sent.rows, client);
+                self.put_rows_complete(rows_tag(&part.sql), sent.rows, client);
             }
             outcome => self.put_complete(&outcome, client),
         }

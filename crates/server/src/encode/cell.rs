@@ -58,16 +58,24 @@ enum CellValues<'a> {
     Other,
 }
 
+/// The type in which [`CellColumn`] reads values of this type.
+fn canonical_type(kind: &DataType) -> Option<DataType> {
+    match (kind, SqlType::from_arrow(kind)) {
+        (DataType::Null, _) | (_, None) | (DataType::List(_) | DataType::Struct(_) | DataType::Timestamp(..), _) => {
+            None
+        }
+        (_, Some(own)) => Some(own.arrow()).filter(|wanted| wanted != kind),
+    }
+}
+
+/// Whether [`CellColumn`] reads arrays of this type as they are.
+pub(crate) fn is_canonical(kind: &DataType) -> bool {
+    canonical_type(kind).is_none()
+}
+
 /// An array in the form in which [`CellColumn`] reads it.
 pub(crate) fn canonical(array: &ArrayRef) -> Result<ArrayRef> {
-    let wanted = match (array.data_type(), SqlType::from_arrow(array.data_type())) {
-        (DataType::Null, _) | (_, None) | (DataType::List(_) | DataType::Struct(_), _) => return Ok(array.clone()),
-        (DataType::Timestamp(..), _) => return Ok(array.clone()),
-        (_, Some(kind)) => kind.arrow(),
-    };
-    if *array.data_type() == wanted {
-        return Ok(array.clone());
-    }
+    let Some(wanted) = canonical_type(array.data_type()) else { return Ok(array.clone()) };
     cast(array, &wanted).map_err(|error| Error::internal(format!("a result cannot be sent: {error}")))
 }
 

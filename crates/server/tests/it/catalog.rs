@@ -52,7 +52,8 @@ fn commands_of_psql_describe_the_database() {
             &[
                 "code|character varying(10)||not null|",
                 "    \"parent_code_key\" UNIQUE CONSTRAINT, btree (code)",
-                "    TABLE \"child\" CONSTRAINT \"child_p_fkey\" FOREIGN KEY (p) REFERENCES parent (\"id\") ON DELETE CASCADE",
+                "    TABLE \"child\" CONSTRAINT \"child_p_fkey\" FOREIGN KEY (p) \
+                    REFERENCES parent (\"id\") ON DELETE CASCADE",
             ],
         ),
         ("\\d+ events", &["at|timestamp without time zone||||plain|||", "Access method: column"]),
@@ -94,6 +95,8 @@ fn names_and_numbers_of_objects_belong_together() {
             ("SELECT typname FROM pg_type WHERE oid = ANY(ARRAY[1007])", "_int4"),
             ("SELECT nspname FROM pg_namespace WHERE oid = 2200", "main"),
             ("SELECT current_database(), current_schema()", "rowmill|main"),
+            ("SELECT current_schemas(true), current_schemas(false)", "{pg_catalog,main}|{main}"),
+            ("SELECT current_setting('jit'), set_config('jit', 'off', false)", "off|off"),
             ("SELECT current_user", "rowmill"),
             ("SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef", "1.5"),
             ("SELECT pg_size_pretty(20971520)", "20 MB"),

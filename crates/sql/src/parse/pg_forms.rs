@@ -1,5 +1,5 @@
-//! Forms of PostgreSQL's tools that mean something simple here: types of the catalog's schema, the default collation, and
-//! casts to types whose values are numbers of objects.
+//! Forms of PostgreSQL's tools that mean something simple here: types of the catalog's schema, the default collation,
+//! and casts to types whose values are numbers of objects.
 //!
 //! | form | read as |
 //! | --- | --- |

@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringViewArray, StringViewBuilder,
+};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::{DynamicFunction, Volatility};
 use rowmill_txn::Catalog;
@@ -24,6 +26,27 @@ enum CallValue {
     Text(Option<String>),
     Truth(Option<bool>),
     Number(Option<i64>),
+    Texts(&'static [&'static str]),
+}
+
+/// The type of the values of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallKind {
+    Text,
+    Truth,
+    Number,
+    Texts,
+}
+
+impl CallKind {
+    fn sql_type(self) -> SqlType {
+        match self {
+            CallKind::Text => SqlType::TEXT,
+            CallKind::Truth => SqlType::Boolean,
+            CallKind::Number => SqlType::Int64,
+            CallKind::Texts => SqlType::List(Box::new(SqlType::TEXT)),
+        }
+    }
 }
 
 /// Computes a function for the texts of its arguments.
@@ -33,20 +56,24 @@ type Call = fn(&Catalog, &[Option<&str>]) -> CallValue;
 struct CatalogFunction {
     name: &'static str,
     arguments: (usize, usize),
-    kind: SqlType,
+    kind: CallKind,
     call: Call,
 }
 
 const fn text(name: &'static str, min: usize, max: usize, call: Call) -> CatalogFunction {
-    CatalogFunction { name, arguments: (min, max), kind: SqlType::TEXT, call }
+    CatalogFunction { name, arguments: (min, max), kind: CallKind::Text, call }
 }
 
 const fn truth(name: &'static str, min: usize, max: usize, call: Call) -> CatalogFunction {
-    CatalogFunction { name, arguments: (min, max), kind: SqlType::Boolean, call }
+    CatalogFunction { name, arguments: (min, max), kind: CallKind::Truth, call }
 }
 
 const fn number(name: &'static str, min: usize, max: usize, call: Call) -> CatalogFunction {
-    CatalogFunction { name, arguments: (min, max), kind: SqlType::Int64, call }
+    CatalogFunction { name, arguments: (min, max), kind: CallKind::Number, call }
+}
+
+const fn texts(name: &'static str, min: usize, max: usize, call: Call) -> CatalogFunction {
+    CatalogFunction { name, arguments: (min, max), kind: CallKind::Texts, call }
 }
 
 /// The version of PostgreSQL whose catalog this is, and our own.
@@ -58,8 +85,14 @@ static FUNCTIONS: &[CatalogFunction] = &[
     text("current_database", 0, 0, |_, _| CallValue::Text(Some(CATALOG.to_owned()))),
     text("current_catalog", 0, 0, |_, _| CallValue::Text(Some(CATALOG.to_owned()))),
     text("current_schema", 0, 0, |_, _| CallValue::Text(Some(DEFAULT_SCHEMA.to_owned()))),
+    texts("current_schemas", 1, 1, |_, arguments| {
+        CallValue::Texts(if arguments[0] == Some("true") { &[PG_CATALOG, DEFAULT_SCHEMA] } else { &[DEFAULT_SCHEMA] })
+    }),
     text("current_user", 0, 0, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
     text("session_user", 0, 0, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
+    text("current_setting", 1, 2, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
+    // No setting can be changed by a call, so the call gives the value that the setting keeps.
+    text("set_config", 3, 3, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
     text("pg_get_userbyid", 1, 1, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
     text("pg_encoding_to_char", 1, 1, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("pg_client_encoding", 0, 0, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
@@ -78,6 +111,7 @@ static FUNCTIONS: &[CatalogFunction] = &[
     text("pg_get_viewdef", 1, 2, |catalog, arguments| {
         CallValue::Text(oid(arguments[0]).and_then(|oid| view_by_oid(catalog, oid)))
     }),
+    text("pg_get_serial_sequence", 2, 2, |_, _| CallValue::Text(None)),
     text("pg_get_function_result", 1, 1, |_, _| CallValue::Text(None)),
     text("pg_get_function_arguments", 1, 1, |_, _| CallValue::Text(None)),
     text("pg_get_function_identity_arguments", 1, 1, |_, _| CallValue::Text(None)),
@@ -131,7 +165,7 @@ pub(crate) fn function(
 ) -> Option<(Arc<dyn DynamicFunction>, SqlType)> {
     let takes = |function: &CatalogFunction| (function.arguments.0..=function.arguments.1).contains(&arguments);
     let function = FUNCTIONS.iter().find(|function| function.name == name && takes(function))?;
-    Some((Arc::new(CatalogCall { function, context: Arc::clone(context) }), function.kind.clone()))
+    Some((Arc::new(CatalogCall { function, context: Arc::clone(context) }), function.kind.sql_type()))
 }
 
 /// A call of one of the functions.
@@ -167,9 +201,15 @@ impl DynamicFunction for CatalogCall {
             (self.function.call)(catalog, &row)
         });
         Ok(match self.function.kind {
-            SqlType::Boolean => Arc::new(values.map(CallValue::truth).collect::<BooleanArray>()),
-            SqlType::Int64 => Arc::new(values.map(CallValue::number).collect::<Int64Array>()),
-            _ => Arc::new(values.map(CallValue::text).collect::<StringViewArray>()),
+            CallKind::Truth => Arc::new(values.map(CallValue::truth).collect::<BooleanArray>()),
+            CallKind::Number => Arc::new(values.map(CallValue::number).collect::<Int64Array>()),
+            CallKind::Text => Arc::new(values.map(CallValue::text).collect::<StringViewArray>()),
+            CallKind::Texts => {
+                let item = Field::new("item", DataType::Utf8View, true);
+                let mut lists = ListBuilder::new(StringViewBuilder::new()).with_field(Arc::new(item));
+                values.for_each(|value| lists.append_value(value.texts().iter().map(|text| Some(*text))));
+                Arc::new(lists.finish())
+            }
         })
     }
 }
@@ -179,6 +219,10 @@ impl CallValue {
         if let CallValue::Text(text) = self { text } else { None }
     }
 
+    fn texts(self) -> &'static [&'static str] {
+        if let CallValue::Texts(texts) = self { texts } else { &[] }
+    }
+
     fn truth(self) -> Option<bool> {
         if let CallValue::Truth(truth) = self { truth } else { None }
     }
@@ -186,6 +230,22 @@ impl CallValue {
     fn number(self) -> Option<i64> {
         if let CallValue::Number(number) = self { number } else { None }
     }
+}
+
+/// The value of a setting of PostgreSQL that drivers ask for in queries. NULL for all others.
+fn pg_setting(name: &str) -> Option<String> {
+    let value = match name.to_ascii_lowercase().as_str() {
+        "jit" => "off",
+        "server_version" => "14.0",
+        "server_version_num" => "140000",
+        "server_encoding" | "client_encoding" => "UTF8",
+        "search_path" => DEFAULT_SCHEMA,
+        "standard_conforming_strings" | "integer_datetimes" => "on",
+        "max_index_keys" => "32",
+        "max_identifier_length" => "63",
+        _ => return None,
+    };
+    Some(value.to_owned())
 }
 
 fn oid(text: Option<&str>) -> Option<u32> {
@@ -250,7 +310,7 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         assert_eq!(size_text(10_239), "10239 bytes");
-        assert_eq!(size_text(10 << 20), "10240 kB");
+        assert_eq!(size_text(10 << 19), "5120 kB");
         assert_eq!(size_text(20 << 20), "20 MB");
     }
 

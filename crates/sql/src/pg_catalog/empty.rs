@@ -34,6 +34,10 @@ const TABLES: &[(&str, PgColumns)] = &[
     ("pg_language", &[("oid", Number), ("lanname", Text)]),
     ("pg_locks", &[("locktype", Text), ("relation", Number), ("pid", Number), ("mode", Text), ("granted", Truth)]),
     ("pg_matviews", &[("schemaname", Text), ("matviewname", Text), ("matviewowner", Text), ("definition", Text)]),
+    (
+        "pg_opclass",
+        &[("oid", Number), ("opcmethod", Number), ("opcname", Text), ("opcintype", Number), ("opcdefault", Truth)],
+    ),
     ("pg_partition_ancestors", &[("relid", Number), ("depth", Number)]),
     ("pg_partitioned_table", &[("partrelid", Number), ("partstrat", Text), ("partnatts", Number)]),
     (
@@ -64,7 +68,7 @@ const TABLES: &[(&str, PgColumns)] = &[
             ("prattrs", super::rows::PgColumn::Numbers),
         ],
     ),
-    ("pg_range", &[("rngtypid", Number), ("rngsubtype", Number)]),
+    ("pg_range", &[("rngtypid", Number), ("rngsubtype", Number), ("rngmultitypid", Number), ("rngcollation", Number)]),
     (
         "pg_rewrite",
         &[("oid", Number), ("rulename", Text), ("ev_class", Number), ("ev_type", Text), ("ev_enabled", Text)],

@@ -1,7 +1,7 @@
 //! Numbers of objects, as PostgreSQL's tools know them.
 //!
-//! Each kind of object has a range of its own, so that no two objects share a number. Within its range, an object has the
-//! number of its id. Numbers below the first range are PostgreSQL's own.
+//! Each kind of object has a range of its own, so that no two objects share a number. Within its range, an object has
+//! the number of its id. Numbers below the first range are PostgreSQL's own.
 //!
 //! ```text
 //! kind (4 bits) │ id (28 bits)

@@ -1,7 +1,7 @@
 //! The table that rows without SQL go to: finds it, converts columns to its types, and inserts them.
 //!
-//! An [`Appender`](crate::Appender) and [`Connection::append`](crate::Connection::append) share it, so that both take and
-//! refuse the same rows.
+//! An [`Appender`](crate::Appender) and [`Connection::append`](crate::Connection::append) share it, so that both take
+//! and refuse the same rows.
 
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@
 //! machine, because a foreign name may be made to point to it.
 
 mod answer_format;
+mod body;
 mod channel_writer;
 mod metrics;
 mod request;

@@ -6,23 +6,23 @@
 //! | `POST /api/v2/write` | InfluxDB 2 | are stored |
 //! | `POST /api/v3/write_lp` | InfluxDB 3 | are stored |
 //!
-//! We take a whole body before the first line, because all lines of a request are one transaction, and a transaction that
-//! waits for a slow client would hold its snapshot.
+//! We take a whole body before the first line, because all lines of a request are one transaction, and a transaction
+//! that waits for a slow client would hold its snapshot.
 
 use std::io::Read;
 use std::sync::Arc;
 
-use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_ENCODING;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flate2::read::MultiGzDecoder;
-use rowmill::Error;
+use rowmill::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use tokio::task::spawn_blocking;
 
+use super::body::read_body;
 use super::{RegisteredRequest, error_json, failure, json_response, status};
 use crate::line::{LineOutcome, LinePrecision, LineRequest, REJECTED_MAX, RejectedLine, ingest};
 use crate::server::ServerShared;
@@ -71,24 +71,12 @@ async fn write(dialect: WriteDialect, shared: Arc<ServerShared>, request: Reques
         Ok(options) => options,
         Err(message) => return failure(StatusCode::BAD_REQUEST, "22023", &message),
     };
-    let body = match to_bytes(body, shared.limits.message_bytes_max).await {
+    let body = match read_body(body, shared.limits.message_bytes_max, shared.limits.stalled_timeout).await {
         Ok(body) => body,
-        Err(error) => return body_failure(&error),
+        Err(fault) => return fault.answer(),
     };
     let written = spawn_blocking(move || run(&options, &body, &shared)).await;
     written.unwrap_or_else(|_| json_response(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "no answer"})))
-}
-
-/// The answer to a body that did not come whole.
-fn body_failure(error: &axum::Error) -> Response {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(inner) = cause {
-        if inner.to_string() == "length limit exceeded" {
-            return failure(StatusCode::PAYLOAD_TOO_LARGE, "54000", "the body is longer than the limit");
-        }
-        cause = inner.source();
-    }
-    failure(StatusCode::BAD_REQUEST, "08P01", &format!("the body cannot be read to its end: {error}"))
 }
 
 /// What the head of a request asks for.
@@ -141,10 +129,10 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, St
 }
 
 /// Stores the lines on a session thread.
-fn run(options: &LineWriteOptions, body: &Bytes, shared: &Arc<ServerShared>) -> Response {
+fn run(options: &LineWriteOptions, body: &[u8], shared: &Arc<ServerShared>) -> Response {
     let inflated;
     let body = match options.is_gzip {
-        false => body.as_ref(),
+        false => body,
         true => match inflate(body, shared.limits.message_bytes_max) {
             Ok(bytes) => {
                 inflated = bytes;
@@ -198,11 +186,16 @@ fn inflate(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, Box<Response>> {
     }
 }
 
-/// The answer to an error of the engine. All products name the message `error` or `message`.
+/// The answer to an error of the engine. All products name the message `error` or `message`. A conflict that is left
+/// after all attempts has the status 503, because their clients send a request again after it, and not after 409.
 fn fault_answer(error: &Error) -> Response {
     let mut answer = error_json(error);
     answer["error"] = error.message().into();
-    json_response(status(error.kind()), &answer)
+    let status = match error.kind() {
+        ErrorKind::SerializationFailure => StatusCode::SERVICE_UNAVAILABLE,
+        kind => status(kind),
+    };
+    json_response(status, &answer)
 }
 
 /// The answer that names the rejected lines.

@@ -1,6 +1,6 @@
 //! Keys of requests, so that a request that a client repeats is applied once.
 //!
-//! The key is inserted in the transaction that stores the lines. So either both are there or none, also after a crash.
+//! We insert the key in the transaction that stores the lines. So either both are there or none, also after a crash.
 //! Of two requests with the same key at the same time, the second one to commit fails with a conflict, runs again, and
 //! then finds the key.
 

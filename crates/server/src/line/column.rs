@@ -34,7 +34,8 @@ pub(super) struct LineColumn {
     values: GatheredValues,
 }
 
-/// The values of a column. It may have fewer values than the table has rows: NULLs are added when the next value comes.
+/// The values of a column. It may have fewer values than the table has rows: we add NULLs when the next value comes, so
+/// that a line costs nothing for columns that it does not name.
 enum GatheredValues {
     Boolean(BooleanBuilder),
     /// Integers with a type of at most 64 bits with sign: the least and the greatest.
@@ -124,7 +125,8 @@ impl LineColumn {
             (GatheredValues::Time(values, unit), LineValue::Micros(value)) => {
                 values.append_option(in_unit(i128::from(*value) * 1_000, *unit));
             }
-            // `check` lets no other pair pass. The row gets NULL here, when the next value or the end of the batch comes.
+            // `check` lets no other pair pass. The row would get NULL when the next value or the end of the batch
+            // comes.
             _ => {}
         }
     }

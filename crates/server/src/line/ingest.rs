@@ -14,8 +14,8 @@ use super::table::{LineTable, check_name};
 
 /// How often a request runs again after a conflict with another transaction, for example if both made the same table.
 const ATTEMPTS_MAX: usize = 20;
-/// The most values, with NULLs, that wait until they go to the transaction. It bounds the memory of requests whose lines
-/// each have other columns.
+/// The most values, with NULLs, that wait until they go to the transaction. It bounds the memory of requests whose
+/// lines each have other columns.
 const CELLS_MAX: usize = 1 << 22;
 /// The most tables that the lines of one request may name.
 const TABLES_MAX: usize = 1_000;
@@ -49,12 +49,7 @@ pub(crate) fn ingest<'a>(connection: &mut Connection, request: &LineRequest<'a>)
     loop {
         match run_once(connection, request) {
             // A conflict means that another transaction has committed, so the requests together get on.
-            Err(error)
-                if attempt < ATTEMPTS_MAX
-                    && matches!(error.kind(), ErrorKind::SerializationFailure | ErrorKind::UniqueViolation) =>
-            {
-                attempt += 1;
-            }
+            Err(error) if attempt < ATTEMPTS_MAX && error.kind() == ErrorKind::SerializationFailure => attempt += 1,
             outcome => return outcome,
         }
     }

@@ -50,15 +50,20 @@ impl LinePrecision {
     }
 }
 
-/// Returns a time in the unit of a column. Finer digits are cut off towards the past. Returns `None` if it does not fit.
+/// Returns a time in the unit of a column. Finer digits are cut off towards the past. Returns `None` if the time does
+/// not fit.
 pub(crate) fn in_unit(nanoseconds: i128, unit: TimeUnit) -> Option<i64> {
-    let length = match unit {
+    let length: i64 = match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,
         TimeUnit::Microsecond => 1_000,
         TimeUnit::Nanosecond => 1,
     };
-    i64::try_from(nanoseconds.div_euclid(length)).ok()
+    match i64::try_from(nanoseconds) {
+        // Nearly all times fit, and a division of 64 bits takes a fraction of the time of one of 128 bits.
+        Ok(nanoseconds) => Some(nanoseconds.div_euclid(length)),
+        Err(_) => i64::try_from(nanoseconds.div_euclid(i128::from(length))).ok(),
+    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 //! measurement[,tag=value...] field=value[,field=value...] [timestamp]
 //! ```
 //!
-//! - In measurements, tags and names of fields, a backslash before a comma, an equals sign, a space or a backslash makes
-//!   it a part of the text. Any other backslash is a backslash.
+//! - In measurements, tags and names of fields, a backslash before a comma, an equals sign, a space or a backslash
+//!   makes it a part of the text. Any other backslash is a backslash.
 //! - In strings, a backslash before a double quote or a backslash does so. A string may have line breaks.
 //! - A line that begins with `#` is a comment. Empty lines are skipped.
 //!
-//! After an error, the reader goes on after the next line break. A line that is no UTF-8 is an error like any other, so
-//! that one damaged line does not refuse the others.
+//! After an error, the reader goes on after the next line break. A line that is no UTF-8 is an error like any other,
+//! so that one damaged line does not refuse the others.
 //!
 //! The grammar is that of InfluxDB's documentation ("Line protocol reference"); the suffix `t` is QuestDB's.
 
@@ -101,7 +101,8 @@ impl<'a> LineReader<'a> {
         let outcome = self.point(point);
         let outcome = outcome.map_err(|fault| {
             let column = self.text[start..self.at].chars().count() + 1;
-            // A string without its end reaches to the end of the body. The lines after its first one are lines again.
+            // A string without its end reaches to the end of the body. Most likely only one quote is missing, so we
+            // read the lines after the first one as lines again.
             if fault.is_open_string {
                 (self.at, self.number) = (start, number);
             }

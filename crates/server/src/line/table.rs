@@ -1,7 +1,7 @@
 //! The lines of one table: finds or makes the column of each value, and hands batches to the database.
 //!
-//! A line is checked as a whole before any of its values is gathered, so that a refused line leaves nothing: no value
-//! and no column.
+//! We check a line as a whole before we gather any of its values, so that a refused line leaves nothing: no value and no
+//! column.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use rowmill::{Connection, Error, ErrorKind, Result, SqlType, TimeUnit};
 use super::column::{LineColumn, quoted};
 use super::point::{LinePoint, LineValue};
 
-/// The most columns that lines may give a table.
+/// The most columns that lines may give a table. Clients that put a value into the name of a field by mistake should get
+/// an error before the table cannot be used.
 const COLUMNS_MAX: usize = 2_000;
 /// The most bytes of the name of a new table or column.
 const NAME_BYTES_MAX: usize = 255;

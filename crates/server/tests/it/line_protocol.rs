@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rowmill::Database;
 use rowmill_server::ServerLimits;
 use serde_json::{Value, json};
 
@@ -238,6 +240,22 @@ fn a_request_with_a_key_is_applied_once() {
 }
 
 #[test]
+fn lines_and_keys_are_there_after_the_server_starts_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = [("Idempotency-Key", "one")];
+    for _ in 0..2 {
+        let database = Database::open(directory.path()).unwrap();
+        let server = TestServer::over(database, ServerLimits::default());
+        assert_eq!(ask(&server, "POST", "/write", &key, b"m a=1 1\nm a=2 2").status, 204);
+        assert_eq!(count(&server, "m"), 2);
+        store(&server, "/write", "more a=1");
+    }
+    let mut connection = Database::open(directory.path()).unwrap().connect().unwrap();
+    let rows = connection.query("SELECT count(*) FROM more").unwrap().rows().unwrap();
+    assert_eq!(rows[0].get::<i64>(0).unwrap(), 2);
+}
+
+#[test]
 fn requests_at_the_same_time_share_tables_columns_and_keys() {
     let server = TestServer::start();
     std::thread::scope(|scope| {
@@ -283,12 +301,22 @@ fn a_body_of_garbage_is_refused_as_a_whole() {
 
 #[test]
 fn bodies_that_are_too_long_or_break_off_store_nothing() {
-    let server = TestServer::with_limits(ServerLimits { message_bytes_max: 1_000, ..ServerLimits::default() });
+    let server = TestServer::with_limits(ServerLimits {
+        message_bytes_max: 1_000,
+        stalled_timeout: Duration::from_millis(500),
+        ..ServerLimits::default()
+    });
     assert_eq!(write(&server, "/write", "m a=1\n".repeat(1_000)).status, 413);
     let mut stream = TcpStream::connect(server.http_address()).unwrap();
     stream.write_all(b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nm a=1\n").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
+    // A client that keeps the connection open without the rest of its body gets an answer.
+    let mut stream = TcpStream::connect(server.http_address()).unwrap();
+    stream.write_all(b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nm a=1\n").unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
     assert_eq!(query(&server, "/query", "SELECT * FROM m").status, 404);
     store(&server, "/write", "");
     store(&server, "/write", "m a=1");

@@ -199,9 +199,11 @@ impl LineColumn {
 
 impl GatheredValues {
     fn of(kind: &SqlType) -> GatheredValues {
-        let integer = |least, greatest| GatheredValues::Integer(Int64Builder::new(), least, greatest);
+        // The builders begin without room, because Arrow's default of 1,024 values would let a short line with many new
+        // columns take megabytes.
+        let integer = |least, greatest| GatheredValues::Integer(Int64Builder::with_capacity(0), least, greatest);
         match kind {
-            SqlType::Boolean => GatheredValues::Boolean(BooleanBuilder::new()),
+            SqlType::Boolean => GatheredValues::Boolean(BooleanBuilder::with_capacity(0)),
             SqlType::Int8 => integer(i8::MIN.into(), i8::MAX.into()),
             SqlType::Int16 => integer(i16::MIN.into(), i16::MAX.into()),
             SqlType::Int32 => integer(i32::MIN.into(), i32::MAX.into()),
@@ -209,11 +211,11 @@ impl GatheredValues {
             SqlType::UInt8 => integer(0, u8::MAX.into()),
             SqlType::UInt16 => integer(0, u16::MAX.into()),
             SqlType::UInt32 => integer(0, u32::MAX.into()),
-            SqlType::UInt64 => GatheredValues::Unsigned(UInt64Builder::new()),
-            SqlType::Float32 | SqlType::Float64 => GatheredValues::Float(Float64Builder::new()),
-            SqlType::Text { chars_max } => GatheredValues::Text(StringViewBuilder::new(), *chars_max),
-            SqlType::Timestamp { unit, .. } => GatheredValues::Time(Int64Builder::new(), *unit),
-            SqlType::Date => GatheredValues::Time(Int64Builder::new(), TimeUnit::Microsecond),
+            SqlType::UInt64 => GatheredValues::Unsigned(UInt64Builder::with_capacity(0)),
+            SqlType::Float32 | SqlType::Float64 => GatheredValues::Float(Float64Builder::with_capacity(0)),
+            SqlType::Text { chars_max } => GatheredValues::Text(StringViewBuilder::with_capacity(0), *chars_max),
+            SqlType::Timestamp { unit, .. } => GatheredValues::Time(Int64Builder::with_capacity(0), *unit),
+            SqlType::Date => GatheredValues::Time(Int64Builder::with_capacity(0), TimeUnit::Microsecond),
             _ => GatheredValues::None,
         }
     }

@@ -19,6 +19,9 @@ const ATTEMPTS_MAX: usize = 20;
 const CELLS_MAX: usize = 1 << 22;
 /// The most tables that the lines of one request may name.
 const TABLES_MAX: usize = 1_000;
+/// The most columns that one request may make, over all tables. It bounds the memory of short lines that each name
+/// other columns of other tables.
+const NEW_COLUMNS_MAX: usize = 20_000;
 
 /// The lines of a request, and how the client wants them stored.
 pub(crate) struct LineRequest<'a> {
@@ -122,6 +125,8 @@ struct LineTables {
     last: Option<(String, usize)>,
     /// The number of values that wait in all tables.
     cells: usize,
+    /// The number of columns that the lines have made.
+    new_columns: usize,
 }
 
 impl LineTables {
@@ -142,7 +147,8 @@ impl LineTables {
         };
         let table = &mut self.tables[index];
         let before = table.cells();
-        let added = table.add(point, line, nanoseconds);
+        let added = table.add(point, line, nanoseconds, NEW_COLUMNS_MAX - self.new_columns);
+        let added = added.map(|made| self.new_columns += made);
         self.cells += table.cells().saturating_sub(before);
         if self.cells > CELLS_MAX {
             self.flush(connection)?;

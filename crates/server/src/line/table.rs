@@ -27,6 +27,8 @@ pub(super) struct LineTable {
     /// Whether the table must be made before the first batch.
     is_new: bool,
     columns: Vec<LineColumn>,
+    /// The most columns that the table may have after the current line.
+    columns_max: usize,
     /// The columns by their names in lower case, because SQL's names ignore case.
     by_name: HashMap<String, usize>,
     /// The column that gets the time of a line.
@@ -61,7 +63,17 @@ impl LineTable {
         }
         let required = (0..columns.len()).filter(|index| columns[*index].is_required() && time != Some(*index));
         let required = required.collect();
-        Ok(LineTable { name: name.to_owned(), is_new, columns, by_name, time, required, order: Vec::new(), rows: 0 })
+        Ok(LineTable {
+            name: name.to_owned(),
+            is_new,
+            columns,
+            columns_max: COLUMNS_MAX,
+            by_name,
+            time,
+            required,
+            order: Vec::new(),
+            rows: 0,
+        })
     }
 
     /// The number of values, with NULLs, that wait.
@@ -70,9 +82,17 @@ impl LineTable {
     }
 
     /// Gathers the values of a point. `line` is the number of its line, which must be greater than that of the line
-    /// before. Returns the reason if the line is refused.
-    pub(super) fn add(&mut self, point: &LinePoint<'_>, line: u64, nanoseconds: i128) -> Result<(), String> {
+    /// before. The line may make at most `room` columns. Returns the number of columns that it made, or the reason if the
+    /// line is refused.
+    pub(super) fn add(
+        &mut self,
+        point: &LinePoint<'_>,
+        line: u64,
+        nanoseconds: i128,
+        room: usize,
+    ) -> Result<usize, String> {
         let columns_before = self.columns.len();
+        self.columns_max = COLUMNS_MAX.min(columns_before + room);
         let checked = self.check(point, line, nanoseconds);
         let (time_column, time) = match checked {
             Ok(time) => time,
@@ -94,7 +114,7 @@ impl LineTable {
         }
         self.columns[time_column].push_time(self.rows, time);
         self.rows += 1;
-        Ok(())
+        Ok(self.columns.len() - columns_before)
     }
 
     /// Checks all values of a line, and sets `order` to its columns. Returns the column of the time, and the time.
@@ -134,6 +154,9 @@ impl LineTable {
                 check_name(name)?;
                 if self.columns.len() >= COLUMNS_MAX {
                     return Err(format!("table \"{}\" would get more than {COLUMNS_MAX} columns", self.name));
+                }
+                if self.columns.len() >= self.columns_max {
+                    return Err("the request makes too many columns".to_owned());
                 }
                 let index = self.columns.len();
                 self.columns.push(LineColumn::new(name.to_owned(), kind()));

@@ -284,10 +284,42 @@ fn many_rows_and_many_columns_are_stored() {
         rows(&server, "SELECT count(*), sum(a), count(DISTINCT host) FROM m"),
         json!([[20_000, 199_990_000, 10]])
     );
-    let wide: String = (0..2_500).map(|n| format!("wide c{n}=1i\n")).collect();
+    // With this number of columns and rows, several batches go to the transaction, between new columns.
+    let line = |n: usize| match n {
+        1_500..3_500 => "wide c0=1i\n".to_owned(),
+        _ => format!("wide c{n}=1i\n"),
+    };
+    let wide: String = (0..4_500).map(line).collect();
     let answer = write(&server, "/api/v2/write", wide);
+    // A table may have 2,000 columns, and one of them is its time.
     assert_eq!(answer.json()["rejected"].as_array().unwrap().len(), 501);
-    assert_eq!(count(&server, "wide"), 1_999);
+    let found = rows(&server, "SELECT count(*), sum(c0), sum(c1499), sum(c3998), count(c3500) FROM wide");
+    assert_eq!(found, json!([[3_999, 2_001, 1, 1, 1]]));
+    let tables: String = (0..11)
+        .map(|table| {
+            let fields: Vec<String> = (0..1_990).map(|n| format!("c{n}=t")).collect();
+            format!("t{table} {}\n", fields.join(","))
+        })
+        .collect();
+    let answer = write(&server, "/write", tables);
+    assert!(answer.text().contains("too many columns"), "{}", answer.text());
+}
+
+#[test]
+fn objects_that_take_no_rows_answer_with_the_error_of_the_engine() {
+    let server = TestServer::start();
+    query(&server, "/query", "CREATE VIEW v AS SELECT 1 AS a");
+    query(&server, "/query", "CREATE TABLE checked (\"timestamp\" TIMESTAMP PRIMARY KEY, a BIGINT CHECK (a > 0))");
+    query(&server, "/query", "CREATE TABLE keyed (\"timestamp\" TIMESTAMP PRIMARY KEY, a BIGINT)");
+    for (body, status, sqlstate) in [("v a=1i", 400, "42P07"), ("checked a=1i", 400, "0A000")] {
+        let answer = write(&server, "/write", body);
+        assert_eq!((answer.status, answer.json()["sqlstate"].as_str()), (status, Some(sqlstate)), "{}", answer.text());
+        assert_eq!(answer.json()["error"], answer.json()["message"]);
+    }
+    store(&server, "/write", "keyed a=1i 1000");
+    let twice = write(&server, "/write", "m a=1\nkeyed a=2i 1000");
+    assert_eq!((twice.status, twice.json()["sqlstate"].as_str()), (409, Some("23505")));
+    assert_eq!(query(&server, "/query", "SELECT * FROM m").status, 404);
 }
 
 #[test]

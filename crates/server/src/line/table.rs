@@ -1,7 +1,7 @@
 //! The lines of one table: finds or makes the column of each value, and hands batches to the database.
 //!
-//! We check a line as a whole before we gather any of its values, so that a refused line leaves nothing: no value and no
-//! column.
+//! We check a line as a whole before we gather any of its values, so that a refused line leaves nothing: no value and
+//! no column.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use rowmill::{Connection, Error, ErrorKind, Result, SqlType, TimeUnit};
 use super::column::{LineColumn, quoted};
 use super::point::{LinePoint, LineValue};
 
-/// The most columns that lines may give a table. Clients that put a value into the name of a field by mistake should get
-/// an error before the table cannot be used.
+/// The most columns that lines may give a table. Clients that put a value into the name of a field by mistake should
+/// get an error before the table cannot be used.
 const COLUMNS_MAX: usize = 2_000;
 /// The most bytes of the name of a new table or column.
 const NAME_BYTES_MAX: usize = 255;
@@ -82,8 +82,8 @@ impl LineTable {
     }
 
     /// Gathers the values of a point. `line` is the number of its line, which must be greater than that of the line
-    /// before. The line may make at most `room` columns. Returns the number of columns that it made, or the reason if the
-    /// line is refused.
+    /// before. The line may make at most `room` columns. Returns the number of columns that it made, or the reason if
+    /// the line is refused.
     pub(super) fn add(
         &mut self,
         point: &LinePoint<'_>,

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
 use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, StatementShape, TransactionState};
+use rowmill_txn::MAIN_SCHEMA;
 
+use crate::append_target::AppendTarget;
 use crate::background_jobs::BackgroundJobs;
-use crate::{Appender, Param, Rows, Statement, Value};
+use crate::{Appender, Param, Rows, Statement, TableColumn, Value};
 
 /// A connection to a database. It runs one statement at a time.
 pub struct Connection {
@@ -123,6 +126,40 @@ impl Connection {
     /// Makes an appender for a table. The appended batches or rows are committed in a transaction of their own.
     pub fn appender(&mut self, table: &str) -> Result<Appender> {
         Appender::new(self.session.engine(), table)
+    }
+
+    /// Appends the rows of a batch to a table of the schema `main`, in the open transaction. The columns of the batch
+    /// must be those of the table, in order; see [`Appender::batch`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use rowmill::{Database, Result};
+    /// # use rowmill::arrow::array::{Int64Array, RecordBatch};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// let numbers = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    /// let batch = RecordBatch::try_from_iter([("n", numbers as _)]).expect("one column");
+    /// connection.begin(false)?;
+    /// connection.execute("CREATE TABLE numbers (n BIGINT)")?;
+    /// assert_eq!(connection.append("numbers", &batch)?, 3);
+    /// connection.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<u64> {
+        self.session.change(|transaction| {
+            let target = AppendTarget::find(transaction.catalog(), MAIN_SCHEMA, table)?;
+            let columns = target.convert_all(batch)?;
+            target.insert(transaction, columns)
+        })
+    }
+
+    /// Returns the columns of a table of the schema `main`, in order, as the open transaction sees it. Returns an error
+    /// if the table cannot take rows from [`Connection::append`].
+    pub fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>> {
+        self.session.change(|transaction| {
+            AppendTarget::find(transaction.catalog(), MAIN_SCHEMA, table).map(|target| target.columns())
+        })
     }
 
     /// Returns a handle with which another thread can cancel the statement that is running when it does so.

@@ -23,6 +23,7 @@
 //! a statement sees one committed state, no matter which commits happen while it runs.
 
 mod answer;
+mod append_target;
 mod appender;
 mod background_jobs;
 mod connection;
@@ -33,6 +34,7 @@ mod statement;
 mod value;
 
 pub use answer::Answer;
+pub use append_target::TableColumn;
 pub use appender::Appender;
 pub use connection::Connection;
 pub use database::{Database, Options};

@@ -3,6 +3,8 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `POST /query` | the result of one statement, as JSON, lines of JSON, CSV or Arrow |
+//! | `POST /write`, `/api/v2/write`, `/api/v3/write_lp` | rows as line protocol |
+//! | `GET /settings` | what QuestDB's clients ask before they write |
 //! | `GET /health` | whether the server takes statements |
 //! | `GET /metrics` | counters in Prometheus' text format |
 //!
@@ -14,10 +16,12 @@
 //! machine, because a foreign name may be made to point to it.
 
 mod answer_format;
+mod body;
 mod channel_writer;
 mod metrics;
 mod request;
 mod result_writer;
+mod write;
 
 use std::sync::Arc;
 
@@ -51,6 +55,10 @@ const CHUNKS_MAX: usize = 4;
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
     let routes = Router::new()
         .route("/query", post(query))
+        .route("/write", post(write::write_v1))
+        .route("/api/v2/write", post(write::write_v2))
+        .route("/api/v3/write_lp", post(write::write_v3))
+        .route("/settings", get(write::settings))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .layer(from_fn(refuse_foreign))

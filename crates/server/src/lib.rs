@@ -1,4 +1,4 @@
-//! Rowmill as a server: PostgreSQL's wire protocol and HTTP over one open database.
+//! Rowmill as a server: PostgreSQL's wire protocol, HTTP and line protocol over one open database.
 //!
 //! [`Server::start`] binds the sockets and returns; [`Server::stop`] ends the server gracefully. `docs/server.md` says
 //! what clients can rely on.
@@ -30,6 +30,7 @@
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
 //! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
 //! - `http`: statements and results over HTTP, and counters.
+//! - `line`: rows that come as line protocol, over HTTP.
 
 mod backend;
 mod cancel;
@@ -41,6 +42,7 @@ mod event;
 mod extended;
 mod frame;
 mod http;
+mod line;
 mod listener;
 mod options;
 mod portal;

@@ -167,6 +167,24 @@ impl Session {
         Ok(())
     }
 
+    /// Runs `change` on the open transaction, as one statement without SQL. If it fails, nothing of it remains.
+    pub fn change<T>(&mut self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.begin_in_transaction()?;
+        let cancel = self.begin_statement();
+        let open = self.transaction.as_mut().ok_or_else(|| no_transaction("a change without SQL"))?;
+        open.for_writing()?.set_cancel(cancel);
+        let savepoint = open.transaction.savepoint();
+        let result = catch_panics(|| {
+            let value = change(&mut open.transaction)?;
+            open.transaction.settle_references()?;
+            Ok(value)
+        });
+        if result.is_err() {
+            open.transaction.rollback_to(&savepoint);
+        }
+        result
+    }
+
     /// Runs `COMMIT`.
     pub fn commit(&mut self) -> Result<()> {
         // The transaction leaves the session before it commits, so that a failed commit does not leave it open.

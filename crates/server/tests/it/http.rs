@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use crate::cancelling::LONG;
 use crate::support::TestServer;
 
-struct HttpAnswer {
-    status: u16,
+pub(crate) struct HttpAnswer {
+    pub(crate) status: u16,
     head: String,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Whether the body has its end.
     is_whole: bool,
 }
 
 impl HttpAnswer {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 }
@@ -43,7 +43,7 @@ fn send(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)],
     stream
 }
 
-fn ask(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpAnswer {
+pub(crate) fn ask(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpAnswer {
     let mut bytes = Vec::new();
     let _ = send(server, method, path, headers, body).read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
@@ -70,7 +70,7 @@ fn dechunked(mut rest: &[u8]) -> (Vec<u8>, bool) {
     (body, false)
 }
 
-fn query(server: &TestServer, path: &str, sql: &str) -> HttpAnswer {
+pub(crate) fn query(server: &TestServer, path: &str, sql: &str) -> HttpAnswer {
     ask(server, "POST", path, &[], sql.as_bytes())
 }
 

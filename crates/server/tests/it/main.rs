@@ -8,6 +8,8 @@ mod copying;
 mod extended;
 mod hostile;
 mod http;
+mod line_kills;
+mod line_protocol;
 mod psql;
 mod simple;
 mod stopping;

@@ -9,7 +9,7 @@ use rowmill::Database;
 use rowmill_server::{Server, ServerEvent, ServerLimits, ServerOptions};
 use tokio_postgres::{Client, Config, NoTls};
 
-/// A server over a database in memory. It stops when it is dropped.
+/// A server over a database, in memory by default. It stops when it is dropped.
 pub(crate) struct TestServer {
     server: Option<Server>,
     pub(crate) events: Arc<Mutex<Vec<ServerEvent>>>,
@@ -21,6 +21,10 @@ impl TestServer {
     }
 
     pub(crate) fn with_limits(limits: ServerLimits) -> TestServer {
+        TestServer::over(Database::memory().unwrap(), limits)
+    }
+
+    pub(crate) fn over(database: Database, limits: ServerLimits) -> TestServer {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let options = ServerOptions {
@@ -29,7 +33,7 @@ impl TestServer {
             limits,
             events: Some(Arc::new(move |event: &ServerEvent| sink.lock().unwrap().push(event.clone()))),
         };
-        let server = Server::start(Database::memory().unwrap(), options).unwrap();
+        let server = Server::start(database, options).unwrap();
         TestServer { server: Some(server), events }
     }
 

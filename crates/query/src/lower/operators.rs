@@ -147,7 +147,9 @@ impl Lowerer<'_> {
             graph.add_conditions(resolved);
             return Ok(input);
         }
-        let read = crate::column_set::columns_of(&resolved);
+        // A later operator may read any column, and settled joins give only columns that are asked for.
+        let mut read: ColumnSet = input.all_ids().collect();
+        resolved.iter().for_each(|condition| read.add_columns_of(condition));
         let input = self.settled(input, &read)?;
         self.with_filter(input, resolved)
     }

@@ -136,10 +136,10 @@ impl GroupBy {
         let is_by_lists = self.columns_listed().len() == 1 || !has_keys && self.filter.is_empty();
         // Adding to one group takes less time, so slices should be larger.
         let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
-        let slices = if is_by_lists { 1 } else { self.slices_of_blocks(source.table(), blocks) };
+        let slices = if is_by_lists { vec![1; blocks.len()] } else { self.slices_of_blocks(source.table(), blocks) };
         let fitting_rows = if is_by_lists { usize::MAX } else { self.fitting_rows() };
         let of_block = |(number, block): (usize, &Arc<Block>)| {
-            let rows_max = block.rows().div_ceil(slices).max(slice_rows_min).min(fitting_rows);
+            let rows_max = block.rows().div_ceil(slices[number]).max(slice_rows_min).min(fitting_rows);
             ScanPart::new(PartOrigin::Block(number), cut(0..block.rows(), rows_max.next_multiple_of(1024)))
         };
         let of_run = |(number, run): (usize, &Arc<OpenRun>)| {
@@ -150,20 +150,20 @@ impl GroupBy {
 
     /// The number of slices of each block. If zone maps leave few of the blocks, the rows that pass are in a part of
     /// these, for example those of a day in a table of a year. So they are cut into more slices, for all workers.
-    fn slices_of_blocks(&self, table: &TableDef, blocks: &[Arc<Block>]) -> usize {
+    fn slices_of_blocks(&self, table: &TableDef, blocks: &[Arc<Block>]) -> Vec<usize> {
         let threads = self.request.threads;
         let even = slices(blocks.len(), threads);
         if threads == 1 || self.filter.is_empty() {
-            return even;
+            return vec![even; blocks.len()];
         }
         // A block whose zone maps cannot be read is an error for its reader.
         let is_read =
-            |block: &&Arc<Block>| block.live_rows() > 0 && verdict(block, table, &self.filter) != Ok(Verdict::Nothing);
-        let few = SLICES_PER_WORKER * threads;
-        match blocks.iter().filter(is_read).take(few).count() {
-            read if read < few.min(blocks.len()) => even.max(few.div_ceil(read.max(1))),
-            _ => even,
-        }
+            |block: &Arc<Block>| block.live_rows() > 0 && verdict(block, table, &self.filter) != Ok(Verdict::Nothing);
+        let are_read: Vec<bool> = blocks.iter().map(is_read).collect();
+        let read = are_read.iter().filter(|is_read| **is_read).count();
+        let wanted = SLICES_PER_WORKER * threads;
+        let of_read = if read < wanted.min(blocks.len()) { even.max(wanted.div_ceil(read.max(1))) } else { even };
+        are_read.into_iter().map(|is_read| if is_read { of_read } else { 1 }).collect()
     }
 
     /// The rows whose decoded values and groups take a small share of the memory limit. The groups of a slice exist

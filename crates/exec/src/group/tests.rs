@@ -975,7 +975,7 @@ fn the_blocks_that_zone_maps_leave_are_cut_for_all_workers() {
     let from = |least: i64| {
         let value = Arc::new(Int64Array::from(vec![least]));
         let key = GroupKey { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
-        let aggregates = vec![aggregate(named("count"), None)];
+        let aggregates = vec![aggregate(named("count"), Some((Expr::Column(0), DataType::Int64)))];
         let predicates = vec![Predicate::Compare { column: 0, op: CompareOp::GreaterOrEqual, value }];
         let group = Group { predicates, keys: vec![key], aggregates, always: Vec::new() };
         let request = GroupRequest { threads: 2, ..request(group, Vec::new()) };

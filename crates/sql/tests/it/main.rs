@@ -6,6 +6,7 @@ mod cancel;
 mod explain;
 mod hostile;
 mod names;
+mod pg_forms;
 mod prepared;
 mod queries;
 mod refused;

@@ -28,7 +28,7 @@ use crate::encode::{EncodedBatch, WireFormat, wire_columns};
 use crate::portal::OpenRows;
 use crate::session::PgSession;
 use crate::socket::{ClientStream, NoMessage};
-use crate::sql_words::words;
+use crate::sql_words::placed_words;
 use crate::wire_error::{PROTOCOL_VIOLATION, StatementFault, StepResult, WireError};
 use rowmill::pg_types::PgType;
 
@@ -48,12 +48,11 @@ pub(crate) struct ClientCopy {
 impl ClientCopy {
     /// Reads `COPY source FROM STDIN` or `COPY source TO STDOUT`. `None` for every other statement.
     pub(crate) fn of(sql: &str) -> Option<ClientCopy> {
-        let place = |text: &str| text.as_ptr() as usize - sql.as_ptr() as usize;
-        let mut lexemes = words(sql);
-        let copy = lexemes.next().filter(|word| word.text.eq_ignore_ascii_case("copy"))?;
-        let start = place(copy.text) + copy.text.len();
+        let mut lexemes = placed_words(sql);
+        let (at, copy) = lexemes.next().filter(|(_, word)| word.text.eq_ignore_ascii_case("copy"))?;
+        let start = at + copy.text.len();
         let mut depth = 0_usize;
-        while let Some(word) = lexemes.next() {
+        while let Some((at, word)) = lexemes.next() {
             match word.text {
                 "(" => depth += 1,
                 ")" => depth = depth.saturating_sub(1),
@@ -63,13 +62,13 @@ impl ClientCopy {
             if depth > 0 || !(is_in || word.text.eq_ignore_ascii_case("to")) {
                 continue;
             }
-            let end = lexemes.next()?;
+            let (end_at, end) = lexemes.next()?;
             let wanted = if is_in { "stdin" } else { "stdout" };
             if !end.text.eq_ignore_ascii_case(wanted) {
                 return None;
             }
-            let source = sql[start..place(word.text)].trim().to_owned();
-            let options = sql[place(end.text) + end.text.len()..].trim().to_owned();
+            let source = sql[start..at].trim().to_owned();
+            let options = sql[end_at + end.text.len()..].trim().to_owned();
             return Some(ClientCopy { source, is_in, options });
         }
         None
@@ -81,9 +80,8 @@ impl ClientCopy {
             return self.source.clone();
         }
         // A name in quotes may contain a parenthesis, so the text is not searched byte by byte.
-        let open = words(&self.source).find(|word| word.text == "(");
-        match open.map(|open| open.text.as_ptr() as usize - self.source.as_ptr() as usize) {
-            Some(open) => {
+        match placed_words(&self.source).find(|(_, word)| word.text == "(") {
+            Some((open, _)) => {
                 let columns = self.source[open + 1..].trim_end().trim_end_matches(')');
                 format!("SELECT {columns} FROM {}", &self.source[..open])
             }

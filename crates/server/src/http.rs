@@ -26,20 +26,21 @@ mod write;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use rowmill::{Error, ErrorKind, Param};
+use rowmill::{Connection, Error, ErrorKind, Param};
 use serde_json::{Map, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::http::answer_format::AnswerFormat;
+use crate::http::body::read_body;
 use crate::http::channel_writer::{ChannelWriter, ChunkStream};
 use crate::http::request::QueryRequest;
 use crate::http::result_writer::write_result;
@@ -108,12 +109,9 @@ async fn query(State(shared): State<Arc<ServerShared>>, request: Request) -> Res
         return failure(StatusCode::SERVICE_UNAVAILABLE, ADMIN_SHUTDOWN, "the server stops");
     }
     let (head, body) = request.into_parts();
-    let body = match to_bytes(body, shared.limits.message_bytes_max).await {
+    let body = match read_body(body, shared.limits.message_bytes_max, shared.limits.stalled_timeout).await {
         Ok(body) => body,
-        Err(error) => {
-            let message = format!("the body cannot be read, or is longer than the limit: {error}");
-            return failure(StatusCode::PAYLOAD_TOO_LARGE, "54000", &message);
-        }
+        Err(fault) => return fault.answer(),
     };
     let read = read_request(&head.headers, head.uri.query(), &body);
     let (request, format) = match read {
@@ -123,11 +121,7 @@ async fn query(State(shared): State<Arc<ServerShared>>, request: Request) -> Res
     start(request, format, shared).await
 }
 
-fn read_request(
-    headers: &HeaderMap,
-    query: Option<&str>,
-    body: &Bytes,
-) -> Result<(QueryRequest, AnswerFormat), String> {
+fn read_request(headers: &HeaderMap, query: Option<&str>, body: &[u8]) -> Result<(QueryRequest, AnswerFormat), String> {
     let header = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     let request = QueryRequest::read(header(CONTENT_TYPE), body)?;
     let wanted = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("format="));
@@ -161,17 +155,11 @@ fn run(
     started: oneshot::Sender<Result<(), Error>>,
     chunks: mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) {
-    let prepared = shared.database.connect().and_then(|connection| {
-        let key = shared.cancels.register(connection.cancel_handle())?;
-        Ok((connection, key))
-    });
-    let (mut connection, key) = match prepared {
-        Ok(prepared) => prepared,
+    let (mut connection, _registered) = match RegisteredRequest::connect(shared) {
+        Ok(connected) => connected,
         // If the receiver is gone, the client is gone too.
         Err(error) => return drop(started.send(Err(error))),
     };
-    let _registered = RegisteredRequest { shared, number: key.number };
-    shared.metrics.count_http();
     // A client that goes away drops its end of the channel, which must end the statement even before its first row.
     let (handle, watched) = (connection.cancel_handle(), chunks.clone());
     let watcher = tokio::runtime::Handle::current().spawn(async move {
@@ -200,6 +188,16 @@ fn run(
 struct RegisteredRequest<'s> {
     shared: &'s ServerShared,
     number: i32,
+}
+
+impl<'s> RegisteredRequest<'s> {
+    /// Opens a connection for a request, registers the request and counts it.
+    fn connect(shared: &'s ServerShared) -> rowmill::Result<(Connection, RegisteredRequest<'s>)> {
+        let connection = shared.database.connect()?;
+        let key = shared.cancels.register(connection.cancel_handle())?;
+        shared.metrics.count_http();
+        Ok((connection, RegisteredRequest { shared, number: key.number }))
+    }
 }
 
 impl Drop for RegisteredRequest<'_> {

@@ -14,7 +14,7 @@ use crate::extended::{PreparedBody, PreparedOnWire};
 use crate::portal::{OpenRows, Portal};
 use crate::session::PgSession;
 use crate::socket::ClientStream;
-use crate::sql_words::{name_of, value_of, words};
+use crate::sql_words::{name_of, placed_words, value_of, words};
 use crate::wire_error::{NO_PORTAL, NO_STATEMENT, StepResult, UNSUPPORTED, WireError};
 
 /// The words that begin the statements of this file.
@@ -222,12 +222,12 @@ impl PgSession {
     }
 
     fn sql_prepare(&mut self, sql: &str) -> StepResult {
-        let mut lexemes = words(sql).skip(1);
-        let name = lexemes.next().map(|word| name_of(&word)).ok_or_else(|| syntax("PREPARE takes a name"))?;
+        let mut lexemes = placed_words(sql).skip(1);
+        let name = lexemes.next().map(|(_, word)| name_of(&word)).ok_or_else(|| syntax("PREPARE takes a name"))?;
         // The types of parameters follow from their places, so the list of types may be passed over.
-        let at = lexemes.find(|word| word.kind == LexemeKind::Word && word.text.eq_ignore_ascii_case("as"));
-        let at = at.ok_or_else(|| syntax("PREPARE name AS is followed by a statement"))?;
-        let start = at.text.as_ptr() as usize - sql.as_ptr() as usize + at.text.len();
+        let at = lexemes.find(|(_, word)| word.kind == LexemeKind::Word && word.text.eq_ignore_ascii_case("as"));
+        let (at, word) = at.ok_or_else(|| syntax("PREPARE name AS is followed by a statement"))?;
+        let start = at + word.text.len();
         if self.statements.contains_key(&name) {
             return Err(WireError::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
         }
@@ -237,16 +237,17 @@ impl PgSession {
     }
 
     fn sql_execute(&mut self, sql: &str) -> StepResult<Outcome> {
-        let mut lexemes = words(sql).skip(1);
-        let name = lexemes.next().map(|word| name_of(&word)).ok_or_else(|| syntax("EXECUTE takes a name"))?;
+        let mut lexemes = placed_words(sql).skip(1);
+        let name = lexemes.next().map(|(_, word)| name_of(&word)).ok_or_else(|| syntax("EXECUTE takes a name"))?;
         let prepared = self.statement_named(&name)?;
         let PreparedBody::Engine { statement, .. } = &prepared.body else {
             return Err(WireError::new(UNSUPPORTED, "EXECUTE takes a query or a change of rows").into());
         };
         let values = match lexemes.next() {
-            Some(open) if open.text == "(" => {
-                let start = open.text.as_ptr() as usize - sql.as_ptr() as usize;
-                let values = format!("SELECT {}", sql[start..].trim().trim_start_matches('(').trim_end_matches(')'));
+            Some((at, open)) if open.text == "(" => {
+                // Only the outer parentheses go: the values may be calls.
+                let list = sql[at + open.text.len()..].trim_end();
+                let values = format!("SELECT {}", list.strip_suffix(')').unwrap_or(list));
                 self.connection.query(&values)?.rows()?
             }
             _ => Vec::new(),
@@ -279,20 +280,20 @@ impl PgSession {
     }
 
     fn declare_cursor(&mut self, sql: &str) -> StepResult {
-        let mut lexemes = words(sql).skip(1);
-        let name = lexemes.next().map(|word| name_of(&word)).ok_or_else(|| syntax("DECLARE takes a name"))?;
+        let mut lexemes = placed_words(sql).skip(1);
+        let name = lexemes.next().map(|(_, word)| name_of(&word)).ok_or_else(|| syntax("DECLARE takes a name"))?;
         let mut query = None;
-        for word in lexemes {
+        for (at, word) in lexemes {
             if word.text.eq_ignore_ascii_case("scroll") || word.text.eq_ignore_ascii_case("hold") {
                 // NO SCROLL and WITHOUT HOLD name what we do anyway, but the words before are already read.
-                let before = sql[..word.text.as_ptr() as usize - sql.as_ptr() as usize].trim_end().to_ascii_lowercase();
+                let before = sql[..at].trim_end().to_ascii_lowercase();
                 if !before.ends_with("no") && !before.ends_with("without") {
                     let what = word.text.to_ascii_uppercase();
                     return Err(WireError::new(UNSUPPORTED, format!("{what} cursors are not supported")).into());
                 }
             }
             if word.kind == LexemeKind::Word && word.text.eq_ignore_ascii_case("for") {
-                query = Some(word.text.as_ptr() as usize - sql.as_ptr() as usize + word.text.len());
+                query = Some(at + word.text.len());
                 break;
             }
         }

@@ -37,7 +37,17 @@ pub(crate) fn statements(text: &str) -> Vec<TextPart> {
 
 /// The lexemes of a statement that are neither blanks nor comments.
 pub(crate) fn words(sql: &str) -> impl Iterator<Item = Lexeme<'_>> {
-    lexemes(sql).filter(Lexeme::is_code)
+    placed_words(sql).map(|(_, word)| word)
+}
+
+/// The lexemes of a statement that are neither blanks nor comments, each with the byte where it begins.
+pub(crate) fn placed_words(sql: &str) -> impl Iterator<Item = (usize, Lexeme<'_>)> {
+    let places = lexemes(sql).scan(0, |end, lexeme| {
+        let start = *end;
+        *end += lexeme.text.len();
+        Some((start, lexeme))
+    });
+    places.filter(|(_, lexeme)| lexeme.is_code())
 }
 
 /// The first word of a statement, in upper case.

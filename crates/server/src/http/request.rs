@@ -1,6 +1,5 @@
 //! The body of a request: SQL as plain text, or JSON with SQL and values.
 
-use axum::body::Bytes;
 use rowmill::Value;
 use serde_json::Value as Json;
 
@@ -15,7 +14,7 @@ pub(super) struct QueryRequest {
 
 impl QueryRequest {
     /// Reads a body. Only one of the type `application/json` is JSON; any other one is SQL.
-    pub(super) fn read(content_type: Option<&str>, body: &Bytes) -> Result<QueryRequest, String> {
+    pub(super) fn read(content_type: Option<&str>, body: &[u8]) -> Result<QueryRequest, String> {
         let is_json = content_type.is_some_and(|kind| {
             let kind = kind.split(';').next().unwrap_or_default().trim();
             kind.eq_ignore_ascii_case("application/json")
@@ -72,8 +71,7 @@ mod tests {
 
     #[test]
     fn a_body_is_sql_or_json() {
-        let read =
-            |kind: Option<&str>, body: &'static str| QueryRequest::read(kind, &Bytes::from_static(body.as_bytes()));
+        let read = |kind: Option<&str>, body: &'static str| QueryRequest::read(kind, body.as_bytes());
         assert_eq!(read(None, "SELECT 1").expect("SQL").sql, "SELECT 1");
         let body = r#"{"sql": "SELECT $1", "params": [1, null, "x", 1.5, true, [1], 18446744073709551615]}"#;
         let request = read(Some("application/json; charset=utf-8"), body).expect("JSON");
@@ -90,6 +88,6 @@ mod tests {
         for wrong in ["", "[]", "{}", r#"{"sql": 1}"#, r#"{"sql": "", "params": 1}"#, r#"{"sql": "", "x": 1}"#] {
             assert!(read(Some("application/json"), wrong).is_err(), "{wrong}");
         }
-        assert!(QueryRequest::read(None, &Bytes::from_static(b"\xff")).is_err());
+        assert!(QueryRequest::read(None, b"\xff").is_err());
     }
 }

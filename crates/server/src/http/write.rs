@@ -141,16 +141,10 @@ fn run(options: &LineWriteOptions, body: &[u8], shared: &Arc<ServerShared>) -> R
             Err(response) => return *response,
         },
     };
-    let prepared = shared.database.connect().and_then(|connection| {
-        let key = shared.cancels.register(connection.cancel_handle())?;
-        Ok((connection, key))
-    });
-    let (mut connection, key) = match prepared {
-        Ok(prepared) => prepared,
+    let (mut connection, _registered) = match RegisteredRequest::connect(shared) {
+        Ok(connected) => connected,
         Err(error) => return fault_answer(&error),
     };
-    let _registered = RegisteredRequest { shared, number: key.number };
-    shared.metrics.count_http();
     let request = LineRequest {
         body,
         precision: options.precision,

@@ -245,10 +245,15 @@ impl GroupBy {
         let facts = Facts { source: Some(&source), functions: &request.functions };
         let states = States::new(aggregates, facts, !keys.is_empty() && always.is_empty())?;
         let layout = GroupLayout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
+        let filter = match &source {
+            GroupSource::Table(table) => Filter::new(table.table(), predicates.clone()),
+            GroupSource::Batches(_) => Filter::default(),
+        };
+        let read_blocks = source.read_blocks(&filter);
         let partitions = match keys.is_empty() {
             true => 1,
             // Each row may be a group.
-            false => (source.rows_max() / rows_per_partition(ROWS_PER_PARTITION))
+            false => (source.rows_max(&read_blocks) / rows_per_partition(ROWS_PER_PARTITION))
                 .clamp(1, PARTITIONS_MAX)
                 .next_power_of_two(),
         };
@@ -257,10 +262,6 @@ impl GroupBy {
         // Without aggregates a group is complete as soon as its key is found, so the limit applies while we gather.
         let is_known_when_met = aggregates.is_empty() && !keys.is_empty();
         let enough = request.limit.filter(|limit| is_known_when_met && *limit <= policy.groups_max);
-        let filter = match &source {
-            GroupSource::Table(table) => Filter::new(table.table(), predicates.clone()),
-            GroupSource::Batches(_) => Filter::default(),
-        };
         let mut group_by = GroupBy {
             filter,
             no_filter: Filter::default(),
@@ -279,7 +280,7 @@ impl GroupBy {
             request,
         };
         group_by.lists = group_by.lists()?;
-        group_by.parts = Parts::new(group_by.cut());
+        group_by.parts = Parts::new(group_by.cut(&read_blocks));
         Ok(group_by)
     }
 

@@ -13,7 +13,7 @@ use super::bits::{Bits, array_of, bits_of};
 use super::gather::Recipe;
 use super::local::LocalGroups;
 use super::rows::{PartValues, take};
-use super::state::{Finished, Groups};
+use super::state::{Beside, Finished, Groups};
 use super::texts::TextStore;
 use super::{GroupRequest, OWNER};
 
@@ -27,14 +27,15 @@ pub(super) struct CompleteGroups {
     /// The words of a group.
     stride: usize,
     groups: usize,
+    /// The results of the logs, by log, then by aggregate of the log.
+    logged: Vec<Vec<ArrayRef>>,
 }
 
 impl CompleteGroups {
     /// Whether groups with these keys can be made without a merge.
     pub(super) fn are_possible(recipe: &Recipe, keys: &[PartValues]) -> bool {
         let mut columns = recipe.layout.columns.iter().zip(keys);
-        // Logs belong to partitions.
-        recipe.states.logs().is_empty() && columns.all(|(column, key)| column.kind() == key.values.data_type())
+        columns.all(|(column, key)| column.kind() == key.values.data_type())
     }
 
     /// Makes the groups of a part without their aggregates. Takes their memory from `memory`.
@@ -54,7 +55,16 @@ impl CompleteGroups {
         }
         let keys = keys.iter().map(|key| first_values(key, &local.first_rows)).collect::<Result<Vec<_>>>()?;
         memory.grow(keys.iter().map(|key| key.get_array_memory_size() as u64).sum())?;
-        Ok(CompleteGroups { keys, words, stride, groups })
+        Ok(CompleteGroups { keys, words, stride, groups, logged: Vec::new() })
+    }
+
+    /// Computes the results of the logs from their rows in `beside`, after all rows were added.
+    pub(super) fn finish_logs(&mut self, recipe: &Recipe, beside: &mut Beside, memory: &mut Reservation) -> Result<()> {
+        for (log, rows) in recipe.states.logs().iter().zip(&mut beside.logs) {
+            rows.settle(log, &mut beside.texts)?;
+            self.logged.push(log.finish(vec![rows.take_rows()], self.groups, &beside.texts, memory)?);
+        }
+        Ok(())
     }
 
     /// The aggregates, to add rows to them.
@@ -66,7 +76,7 @@ impl CompleteGroups {
     pub(super) fn batch(&self, recipe: &Recipe, request: &GroupRequest, texts: &TextStore) -> Result<RecordBatch> {
         let mut columns = recipe.layout.outputs(&self.keys, self.groups, &request.functions)?;
         let finished = Finished { rows: &self.words, stride: self.stride.max(1), at: 0 };
-        columns.extend(recipe.states.finish(finished, &[], texts)?);
+        columns.extend(recipe.states.finish(finished, &self.logged, texts)?);
         let options = RecordBatchOptions::new().with_row_count(Some(self.groups));
         RecordBatch::try_new_with_options(request.schema.clone(), columns, &options)
             .map_err(|error| Error::internal(format!("the groups of {OWNER}: {error}")))

@@ -235,6 +235,7 @@ impl<'a> Gatherer<'a> {
         let mut complete = CompleteGroups::of(self.recipe, local, keys, &mut self.memory)?;
         let grouped = Grouped { rows: 0..rows.len(), groups: Some(&local.groups), weights: rows.weights() };
         states.add(0..states.parts(), &inputs, &grouped, &mut complete.groups(), &mut self.beside)?;
+        complete.finish_logs(self.recipe, &mut self.beside, &mut self.memory)?;
         self.complete = Some(complete);
         Ok(())
     }

@@ -359,8 +359,15 @@ impl SlotTable {
 fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroups {
     let mut table = LocalPlaces::new();
     let mut groups = Vec::with_capacity(values.len());
+    let mut last: Option<(&T, u32)> = None;
     for (row, value) in values.iter().enumerate() {
-        groups.push(table.place(hash(value), row as u32, |other| values[other as usize] == *value));
+        // Neighbours are often alike, for example the hours of events. They need no lookup.
+        let group = match last {
+            Some((before, group)) if before == value => group,
+            _ => table.place(hash(value), row as u32, |other| values[other as usize] == *value),
+        };
+        groups.push(group);
+        last = Some((value, group));
     }
     LocalGroups { groups, first_rows: table.first_rows }
 }

@@ -36,6 +36,9 @@ pub enum GroupSource {
     Batches(Arc<dyn BatchSource>),
 }
 
+/// Whether each block of a table may have rows of a grouping.
+pub(super) struct ReadBlocks(Vec<bool>);
+
 impl From<Arc<dyn TableSource>> for GroupSource {
     fn from(source: Arc<dyn TableSource>) -> GroupSource {
         GroupSource::Table(source)
@@ -57,10 +60,24 @@ impl GroupSource {
         }
     }
 
+    /// The blocks of a table that may have rows in the filter, according to their zone maps.
+    pub(super) fn read_blocks(&self, filter: &Filter) -> ReadBlocks {
+        let GroupSource::Table(source) = self else { return ReadBlocks(Vec::new()) };
+        let may_have = |block: &Arc<Block>| {
+            // A block whose zone maps cannot be read is an error for its reader.
+            block.live_rows() > 0 && verdict(block, source.table(), filter) != Ok(Verdict::Nothing)
+        };
+        ReadBlocks(source.blocks().iter().map(may_have).collect())
+    }
+
     /// An upper bound of the rows, as far as they are known.
-    pub(super) fn rows_max(&self) -> usize {
+    pub(super) fn rows_max(&self, read_blocks: &ReadBlocks) -> usize {
         match self {
-            GroupSource::Table(source) => source.row_count() as usize,
+            GroupSource::Table(source) => {
+                let blocks = source.blocks().iter().zip(&read_blocks.0).filter(|(_, is_read)| **is_read);
+                let in_blocks: usize = blocks.map(|(block, _)| block.live_rows()).sum();
+                in_blocks + source.runs().iter().map(|run| run.live_rows()).sum::<usize>()
+            }
             GroupSource::Batches(_) => usize::MAX,
         }
     }
@@ -127,7 +144,7 @@ impl GroupBy {
     }
 
     /// The parts that workers take one by one: blocks, or slices of them if there are few blocks.
-    pub(super) fn cut(&self) -> Vec<ScanPart> {
+    pub(super) fn cut(&self, read_blocks: &ReadBlocks) -> Vec<ScanPart> {
         let GroupSource::Table(source) = &self.source else { return Vec::new() };
         let (blocks, runs) = (source.blocks(), source.runs());
         let slice_rows_min = self.recipe.policy.slice_rows_min;
@@ -136,7 +153,7 @@ impl GroupBy {
         let is_by_lists = self.columns_listed().len() == 1 || !has_keys && self.filter.is_empty();
         // Adding to one group takes less time, so slices should be larger.
         let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
-        let slices = if is_by_lists { vec![1; blocks.len()] } else { self.slices_of_blocks(source.table(), blocks) };
+        let slices = if is_by_lists { vec![1; blocks.len()] } else { self.slices_of_blocks(read_blocks) };
         let fitting_rows = if is_by_lists { usize::MAX } else { self.fitting_rows() };
         let of_block = |(number, block): (usize, &Arc<Block>)| {
             let rows_max = block.rows().div_ceil(slices[number]).max(slice_rows_min).min(fitting_rows);
@@ -150,20 +167,14 @@ impl GroupBy {
 
     /// The number of slices of each block. If zone maps leave few of the blocks, the rows that pass are in a part of
     /// these, for example those of a day in a table of a year. So they are cut into more slices, for all workers.
-    fn slices_of_blocks(&self, table: &TableDef, blocks: &[Arc<Block>]) -> Vec<usize> {
-        let threads = self.request.threads;
-        let even = slices(blocks.len(), threads);
-        if threads == 1 || self.filter.is_empty() {
-            return vec![even; blocks.len()];
-        }
-        // A block whose zone maps cannot be read is an error for its reader.
-        let is_read =
-            |block: &Arc<Block>| block.live_rows() > 0 && verdict(block, table, &self.filter) != Ok(Verdict::Nothing);
-        let are_read: Vec<bool> = blocks.iter().map(is_read).collect();
+    fn slices_of_blocks(&self, ReadBlocks(are_read): &ReadBlocks) -> Vec<usize> {
+        let (blocks, threads) = (are_read.len(), self.request.threads);
+        let even = slices(blocks, threads);
         let read = are_read.iter().filter(|is_read| **is_read).count();
         let wanted = SLICES_PER_WORKER * threads;
-        let of_read = if read < wanted.min(blocks.len()) { even.max(wanted.div_ceil(read.max(1))) } else { even };
-        are_read.into_iter().map(|is_read| if is_read { of_read } else { 1 }).collect()
+        let is_cut = threads > 1 && !self.filter.is_empty() && read < wanted.min(blocks);
+        let of_read = if is_cut { even.max(wanted.div_ceil(read.max(1))) } else { even };
+        are_read.iter().map(|is_read| if *is_read { of_read } else { 1 }).collect()
     }
 
     /// The rows whose decoded values and groups take a small share of the memory limit. The groups of a slice exist

@@ -49,6 +49,8 @@ pub(super) struct OrderColumn {
     codes: Option<Arc<Vec<u32>>>,
     nulls: Option<NullBuffer>,
     direction: Direction,
+    /// Whether no row has a smaller value than an earlier row. The times of events in a block are an example.
+    is_ascending: bool,
 }
 
 impl OrderColumn {
@@ -70,7 +72,11 @@ impl OrderColumn {
             },
         };
         let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(OrderColumn { ranks, codes: codes.clone(), nulls, direction })
+        let is_ascending = match &ranks {
+            Ranks::Signed(numbers) => codes.is_none() && nulls.is_none() && numbers.is_sorted(),
+            Ranks::Places | Ranks::Wide(_) | Ranks::Text(_) => false,
+        };
+        Ok(OrderColumn { ranks, codes: codes.clone(), nulls, direction, is_ascending })
     }
 
     /// Compares two rows; `compare` compares the values at two indexes.
@@ -88,19 +94,25 @@ impl OrderColumn {
         if self.direction.descending { order.reverse() } else { order }
     }
 
-    /// Finds the best row of each group among the rows that remain in `firsts`.
-    fn find(&self, firsts: &mut Firsts, step: TieStep) {
+    /// Finds the best row of each group among `rows`, which ascend.
+    fn find(&self, best: &mut BestRows, ties: Ties<'_>, rows: impl Iterator<Item = (u32, u32)> + Clone) {
+        // In ascending rows the first one is the least and the last one the greatest, so no value is compared.
+        match (self.is_ascending, self.direction.descending, &ties) {
+            (true, false, Ties::TakeFirst) => return best.find(ties, rows, |_, _| Ordering::Greater),
+            (true, true, Ties::TakeLast) => return best.find(ties, rows, |_, _| Ordering::Less),
+            _ => {}
+        }
         match &self.ranks {
             Ranks::Places => {
-                firsts.find_by(step, |left, right| self.compare(left, right, |left, right| left.cmp(&right)))
+                best.find(ties, rows, |left, right| self.compare(left, right, |left, right| left.cmp(&right)))
             }
-            Ranks::Signed(numbers) => firsts.find_by(step, |left, right| {
+            Ranks::Signed(numbers) => best.find(ties, rows, |left, right| {
                 self.compare(left, right, |left, right| numbers[left].cmp(&numbers[right]))
             }),
-            Ranks::Wide(numbers) => firsts.find_by(step, |left, right| {
+            Ranks::Wide(numbers) => best.find(ties, rows, |left, right| {
                 self.compare(left, right, |left, right| numbers[left].cmp(&numbers[right]))
             }),
-            Ranks::Text(texts) => firsts.find_by(step, |left, right| {
+            Ranks::Text(texts) => best.find(ties, rows, |left, right| {
                 self.compare(left, right, |left, right| {
                     order_of_views(texts.views()[left], texts.views()[right])
                         .then_with(|| texts.value(left).cmp(texts.value(right)))
@@ -111,50 +123,27 @@ impl OrderColumn {
 }
 
 /// Says what happens to rows that equal the best row of their group.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TieStep {
-    /// They remain for the next column.
-    Tell,
+enum Ties<'a> {
+    /// They are appended here, for the next column. The best row is one of them.
+    Tell(&'a mut Vec<(u32, u32)>),
     /// The first one stays.
     TakeFirst,
     /// The last one replaces the others.
     TakeLast,
 }
 
-/// Finds the first rows of groups. Keeps its memory between uses.
+/// The best row of each group.
 #[derive(Debug, Default)]
-pub(super) struct Firsts {
+struct BestRows {
     /// The best row, by group.
     best: Vec<u32>,
     /// Groups that have a best row.
     touched: Vec<u32>,
-    /// The rows that may be first, and their groups.
-    rows: Vec<(u32, u32)>,
 }
 
-impl Firsts {
-    /// Bytes of memory for at most `rows` rows and `groups` groups.
-    pub(super) fn bytes_for(rows: usize, groups: usize) -> u64 {
-        (rows * size_of::<(u32, u32)>() + groups * 2 * size_of::<u32>()) as u64
-    }
-
-    /// Bytes of memory in use.
-    pub(super) fn bytes(&self) -> u64 {
-        Firsts::bytes_for(self.rows.capacity(), self.best.capacity())
-    }
-
-    /// Finds the first row of each group that has rows, and returns it with the group. `rows` has rows with their
-    /// group, which is below `groups`. Of equal rows the last one wins if `latest`, otherwise the first.
-    pub(super) fn find(
-        &mut self,
-        columns: &[OrderColumn],
-        latest: bool,
-        rows: impl ExactSizeIterator<Item = (u32, u32)>,
-        groups: usize,
-    ) -> impl ExactSizeIterator<Item = (u32, u32)> {
-        self.rows.clear();
-        self.rows.reserve_exact(rows.len());
-        self.rows.extend(rows);
+impl BestRows {
+    /// Forgets all rows, and makes room for `groups` groups.
+    fn reset(&mut self, groups: usize) {
         if self.best.len() < groups {
             self.best.reserve_exact(groups - self.best.len());
             self.best.resize(groups, NONE);
@@ -162,37 +151,92 @@ impl Firsts {
         // We reset only the groups that the last call touched, because there may be many groups and few rows.
         self.touched.drain(..).for_each(|group| self.best[group as usize] = NONE);
         self.touched.reserve_exact(groups);
-        let last = if latest { TieStep::TakeLast } else { TieStep::TakeFirst };
-        // All columns but the last only narrow down the rows; the last one decides.
-        match columns.split_last() {
-            None => self.find_by(last, |_, _| Ordering::Equal),
-            Some((column, before)) => {
-                before.iter().for_each(|column| column.find(self, TieStep::Tell));
-                column.find(self, last);
-            }
-        }
-        self.touched.iter().map(|group| (self.best[*group as usize], *group))
     }
 
-    fn find_by(&mut self, step: TieStep, compare: impl Fn(u32, u32) -> Ordering) {
-        for (row, group) in &self.rows {
-            let best = &mut self.best[*group as usize];
+    #[inline]
+    fn find(
+        &mut self,
+        ties: Ties<'_>,
+        rows: impl Iterator<Item = (u32, u32)> + Clone,
+        compare: impl Fn(u32, u32) -> Ordering,
+    ) {
+        let takes_last = matches!(ties, Ties::TakeLast);
+        let BestRows { best, touched } = self;
+        rows.clone().for_each(|(row, group)| {
+            let best = &mut best[group as usize];
             if *best == NONE {
-                self.touched.push(*group);
-                *best = *row;
-                continue;
+                touched.push(group);
+                *best = row;
+                return;
             }
-            match compare(*row, *best) {
-                Ordering::Less => *best = *row,
-                Ordering::Equal if step == TieStep::TakeLast => *best = *row,
+            match compare(row, *best) {
+                Ordering::Less => *best = row,
+                Ordering::Equal if takes_last => *best = row,
                 _ => {}
             }
-        }
-        if step == TieStep::Tell {
+        });
+        if let Ties::Tell(equal) = ties {
             // Only now the best of each group is known, so rows must be compared a second time.
-            let best = &self.best;
-            self.rows.retain(|(row, group)| compare(*row, best[*group as usize]) == Ordering::Equal);
+            equal.extend(rows.filter(|(row, group)| compare(*row, best[*group as usize]) == Ordering::Equal));
         }
+    }
+}
+
+/// Finds the first rows of groups. Keeps its memory between uses.
+#[derive(Debug, Default)]
+pub(super) struct Firsts {
+    best: BestRows,
+    /// The rows that may be first, and their groups.
+    rows: Vec<(u32, u32)>,
+    /// Those of them that may still be first after the next column.
+    equal: Vec<(u32, u32)>,
+}
+
+impl Firsts {
+    /// Bytes of memory for at most `rows` rows and `groups` groups in an order of `columns` columns.
+    pub(super) fn bytes_for(columns: usize, rows: usize, groups: usize) -> u64 {
+        // One column decides at once. Two leave equal rows for the second one, more columns need two lists of them.
+        let lists = columns.saturating_sub(1).min(2);
+        (lists * rows * size_of::<(u32, u32)>() + groups * 2 * size_of::<u32>()) as u64
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn bytes(&self) -> u64 {
+        let rows = self.rows.capacity() + self.equal.capacity();
+        (rows * size_of::<(u32, u32)>() + self.best.best.capacity() * 2 * size_of::<u32>()) as u64
+    }
+
+    /// Finds the first row of each group that has rows, and returns it with the group. `rows` has rows, which ascend,
+    /// with their group, which is below `groups`. Of equal rows the last one wins if `latest`, otherwise the first.
+    pub(super) fn find(
+        &mut self,
+        columns: &[OrderColumn],
+        latest: bool,
+        rows: impl ExactSizeIterator<Item = (u32, u32)> + Clone,
+        groups: usize,
+    ) -> impl ExactSizeIterator<Item = (u32, u32)> {
+        let Firsts { best, rows: left, equal } = self;
+        best.reset(groups);
+        let last = if latest { Ties::TakeLast } else { Ties::TakeFirst };
+        // All columns but the last only narrow down the rows; the last one decides.
+        match columns {
+            [] => best.find(last, rows, |_, _| Ordering::Equal),
+            [column] => column.find(best, last, rows),
+            [first, between @ .., column] => {
+                left.clear();
+                left.reserve_exact(rows.len());
+                first.find(best, Ties::Tell(left), rows);
+                for column in between {
+                    equal.clear();
+                    equal.reserve_exact(left.len());
+                    column.find(best, Ties::Tell(equal), left.iter().copied());
+                    std::mem::swap(left, equal);
+                }
+                column.find(best, last, left.iter().copied());
+            }
+        }
+        let BestRows { best, touched } = &self.best;
+        touched.iter().map(|group| (best[*group as usize], *group))
     }
 }
 
@@ -265,6 +309,31 @@ mod tests {
                 .map(|group| ((0..rows).filter(|row| group_of(*row) == group).min_by(compare).expect("a row"), group))
                 .collect();
             assert_eq!(found, wanted, "{directions:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_row_in_an_ascending_column_is_the_one_that_a_comparison_finds() {
+        let rows = 1_000_u32;
+        // Neighbours have equal values.
+        let ascending = PartValues {
+            values: Arc::new(Int32Array::from_iter_values((0..rows as i32).map(|row| row / 4))),
+            codes: None,
+            is_list: false,
+        };
+        let group_of = |row: u32| row / 3 % 7;
+        for (descending, latest) in [(false, false), (false, true), (true, false), (true, true)] {
+            let direction = Direction { descending, nulls_first: false };
+            let known = OrderColumn::new(&ascending, direction).expect("ordered");
+            assert!(known.is_ascending);
+            let mut compared = OrderColumn::new(&ascending, direction).expect("ordered");
+            compared.is_ascending = false;
+            let find = |column: OrderColumn| {
+                let (mut firsts, columns) = (Firsts::default(), [column]);
+                let found = firsts.find(&columns, latest, (0..rows).map(|row| (row, group_of(row))), 7);
+                found.collect::<Vec<_>>()
+            };
+            assert_eq!(find(known), find(compared), "descending {descending}, latest {latest}");
         }
     }
 }

@@ -396,7 +396,7 @@ impl Log {
         };
         let order = self.reads.order.iter().zip(&columns[1..]).map(of).collect::<Result<Vec<_>>>()?;
         let rows = rows.chunks_exact(self.layout.stride).enumerate().map(|(place, row)| (place as u32, row[0] as u32));
-        memory.grow(Firsts::bytes_for(rows.len(), groups))?;
+        memory.grow(Firsts::bytes_for(order.len(), rows.len(), groups))?;
         let mut places = vec![None; groups];
         for (place, group) in Firsts::default().find(&order, self.reads.kept == Kept::LastOfFirst, rows, groups) {
             places[group as usize] = Some(place);
@@ -510,6 +510,13 @@ impl LogRows {
         &self.rows
     }
 
+    /// Takes the rows out of the log. Their memory stays with it.
+    pub(in crate::group) fn take_rows(&mut self) -> Vec<u64> {
+        let rows = std::mem::take(&mut self.rows);
+        self.clear();
+        rows
+    }
+
     /// Brings everything that the log keeps into its rows.
     pub(in crate::group) fn settle(&mut self, log: &Log, texts: &mut TextStore) -> Result<()> {
         match log.reads.kept {
@@ -541,29 +548,50 @@ impl LogRows {
         texts: &mut TextStore,
     ) -> Result<()> {
         let start = rows.rows.start;
-        let mut places: Vec<usize> = match mask {
-            None => rows.rows.clone().collect(),
-            Some(mask) => mask.slice(start, rows.rows.len()).set_indices().map(|row| start + row).collect(),
+        let of_mask = |mask: &BooleanBuffer| -> Vec<usize> {
+            mask.slice(start, rows.rows.len()).set_indices().map(|row| start + row).collect()
         };
-        if log.keeps_first() {
-            let more = Firsts::bytes_for(places.len(), groups).saturating_sub(self.firsts.bytes());
-            self.memory.grow(more)?;
-            let group_of = |place: usize| rows.groups.map_or(0, |groups| groups[place - start]);
-            let all = places.iter().map(|place| (*place as u32, group_of(*place)));
-            let firsts = self.firsts.find(order, log.reads.kept == Kept::LastOfFirst, all, groups);
-            places = firsts.map(|(place, _)| place as usize).collect();
-        // A value of a value list stays once for each row that it represents. Distinct values need no copies.
-        } else if let Some(weights) = rows.weights
-            && log.reads.kept == Kept::All
-        {
-            let each = |place: usize| std::iter::repeat_n(place, weights[place] as usize);
-            places = places.into_iter().flat_map(each).collect();
-        }
+        let places: Vec<usize> = match (mask, rows.weights) {
+            (None, _) if log.keeps_first() => self.firsts(log, order, rows.rows.clone(), rows, groups)?,
+            (Some(mask), _) if log.keeps_first() => {
+                self.firsts(log, order, of_mask(mask).into_iter(), rows, groups)?
+            }
+            // A value of a value list stays once for each row that it represents. Distinct values need no copies.
+            (_, Some(weights)) if log.reads.kept == Kept::All => {
+                let places = mask.map_or_else(|| rows.rows.clone().collect(), of_mask);
+                let each = |place: usize| std::iter::repeat_n(place, weights[place] as usize);
+                places.into_iter().flat_map(each).collect()
+            }
+            _ => mask.map_or_else(|| rows.rows.clone().collect(), of_mask),
+        };
         if let (Kept::Sketch(recipe), Some(items)) = (log.reads.kept, items) {
             let items = ItemRows::new(items, rows, &recipe)?;
             return self.add_to_sketches(log, &recipe, (values, &items), &places, rows, texts);
         }
         places.chunks(ROWS_AT_ONCE).try_for_each(|places| self.write(log, values, places, rows, texts))
+    }
+
+    /// The first row of each group among those at `places`, which ascend.
+    fn firsts(
+        &mut self,
+        log: &Log,
+        order: &[OrderColumn],
+        places: impl ExactSizeIterator<Item = usize> + Clone,
+        rows: &Grouped<'_>,
+        groups: usize,
+    ) -> Result<Vec<usize>> {
+        let needed = Firsts::bytes_for(order.len(), places.len(), groups);
+        self.memory.grow(needed.saturating_sub(self.firsts.bytes()))?;
+        let latest = log.reads.kept == Kept::LastOfFirst;
+        let start = rows.rows.start;
+        let taken = |(place, _): (u32, u32)| place as usize;
+        Ok(match rows.groups {
+            None => self.firsts.find(order, latest, places.map(|place| (place as u32, 0)), groups).map(taken).collect(),
+            Some(of_rows) => {
+                let all = places.map(|place| (place as u32, of_rows[place - start]));
+                self.firsts.find(order, latest, all, groups).map(taken).collect()
+            }
+        })
     }
 
     /// Adds values to the sketches of their groups, or writes rows where groups have none yet.

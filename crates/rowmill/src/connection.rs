@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
-use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, StatementShape, TransactionState};
+use rowmill_sql::{CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState};
 use rowmill_txn::MAIN_SCHEMA;
 
 use crate::append_target::AppendTarget;
 use crate::background_jobs::BackgroundJobs;
+use crate::output::WriteOptions;
 use crate::{Appender, Param, Rows, Statement, TableColumn, Value};
 
 /// A connection to a database. It runs one statement at a time.
@@ -172,6 +173,11 @@ impl Connection {
         self.session.set_progress(report);
     }
 
+    /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements).
+    pub fn set_client(&mut self, client: ClientInfo) {
+        self.session.set_client(client);
+    }
+
     /// Whether a transaction is open, and in which state.
     pub fn transaction_state(&self) -> TransactionState {
         self.session.transaction_state()
@@ -180,6 +186,12 @@ impl Connection {
     /// Takes the notices that statements have given since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.session.take_notices()
+    }
+
+    /// Options for writing results to a stream with [`stream_writer`](crate::output::stream_writer). What a writer
+    /// gathers, for example a row group of Parquet, then counts as memory of this database.
+    pub fn write_options(&self) -> WriteOptions {
+        WriteOptions { memory: Some(self.session.engine().broker().clone()), ..WriteOptions::default() }
     }
 
     /// The settings of this connection.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{IdleStatements, Session, Workers, query_threads};
+use rowmill_sql::{IdleStatements, RunningStatement, RunningStatements, Session, Workers, query_threads};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
 use crate::Connection;
 use crate::background_jobs::BackgroundJobs;
+use crate::database_load::DatabaseLoad;
 
 /// Opening for reading waits at most this long for this process to close the same directory.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
@@ -60,6 +61,7 @@ pub struct Database {
     workers: Arc<Workers>,
     /// The cached statements of closed connections.
     idle: Arc<IdleStatements>,
+    running: Arc<RunningStatements>,
     /// `None` in a process that only reads.
     jobs: Option<Arc<BackgroundJobs>>,
 }
@@ -71,7 +73,7 @@ impl Database {
             true => None,
             false => Some(Arc::new(BackgroundJobs::start(&engine, &workers)?)),
         };
-        Ok(Database { engine, workers, idle: Arc::default(), jobs })
+        Ok(Database { engine, workers, idle: Arc::default(), running: Arc::default(), jobs })
     }
 
     /// Opens the directory at `path`, and makes it if it is absent.
@@ -130,7 +132,7 @@ impl Database {
     /// so a program may open one for each transaction.
     pub fn connect(&self) -> Result<Connection> {
         let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?;
-        Connection::new(session.reusing(&self.idle), self.jobs.clone())
+        Connection::new(session.reusing(&self.idle).listed_in(&self.running), self.jobs.clone())
     }
 
     /// The directory of the database, or `None` for a database in memory.
@@ -147,6 +149,22 @@ impl Database {
     #[doc(hidden)]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// The statements that the engine runs at the moment, over all connections of this database, the oldest first.
+    /// Statements that run as programs (`docs/explain.md`) are not among them.
+    pub fn running_statements(&self) -> Vec<RunningStatement> {
+        self.running.list()
+    }
+
+    /// Cancels a running statement by its number. Returns `false` if no statement with this number runs.
+    pub fn cancel_statement(&self, id: u64) -> bool {
+        self.running.cancel(id)
+    }
+
+    /// The memory of the database at this moment, and the work of its log.
+    pub fn load(&self) -> DatabaseLoad {
+        DatabaseLoad::of(&self.engine)
     }
 
     /// The most bytes of memory that statements have held at once.

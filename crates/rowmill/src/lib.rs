@@ -28,6 +28,7 @@ mod appender;
 mod background_jobs;
 mod connection;
 mod database;
+mod database_load;
 mod row;
 mod rows;
 mod statement;
@@ -38,6 +39,7 @@ pub use append_target::TableColumn;
 pub use appender::Appender;
 pub use connection::Connection;
 pub use database::{Database, Options};
+pub use database_load::DatabaseLoad;
 pub use row::{ColumnRef, FromValue, Row};
 pub use rows::Rows;
 pub use statement::Statement;
@@ -62,12 +64,17 @@ pub mod pg_types {
     pub use rowmill_sql::pg_types::{PgScalar, PgType, type_modifier};
 }
 
+/// Files as COPY reads them: their options and their columns.
+pub mod input {
+    pub use rowmill_sql::files::{FileSet, ReadOptions, TargetColumn, unknown_option};
+}
+
 /// Results in the formats of files, written to streams.
 pub mod output {
     pub use rowmill_sql::files::{BatchWriter, FileFormat, WriteOptions, stream_writer};
 }
 
 pub use rowmill_sql::{
-    CancelHandle, Outcome, Param, Progress, ProgressFn, RowStream, STATEMENTS, StatementInfo, StatementShape,
-    TransactionState,
+    CancelHandle, ClientInfo, Outcome, Param, Progress, ProgressFn, RowStream, RunningStatement, STATEMENTS,
+    StatementInfo, StatementShape, TransactionState,
 };

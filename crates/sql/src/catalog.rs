@@ -9,7 +9,9 @@ use rowmill_exec::workers::Workers;
 use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{Engine, Snapshot};
 
+use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
+use crate::session::Session;
 
 /// The snapshot, the settings and the services that one statement works with.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct StatementContext {
     pub(crate) engine: Weak<Engine>,
     /// The threads that run the query.
     pub(crate) workers: Arc<Workers>,
+    /// The statements that run on all connections of the database.
+    pub(crate) running: Arc<RunningStatements>,
     /// Grants the memory of the engine's operators.
     pub(crate) broker: Broker,
     /// The place of temporary files.
@@ -39,11 +43,11 @@ impl StatementContext {
         snapshot: Arc<Snapshot>,
         cancel: Cancel,
         settings: Settings,
-        engine: &Arc<Engine>,
-        workers: &Arc<Workers>,
+        session: &Session,
         notices: Arc<Mutex<Vec<String>>>,
         now_us: i64,
     ) -> Arc<Self> {
+        let engine = session.engine();
         let broker = engine.broker().for_statement(settings.number("statement_memory_limit"));
         let (temp, engine) = (engine.temp().clone(), Arc::downgrade(engine));
         let scans = Mutex::default();
@@ -52,7 +56,8 @@ impl StatementContext {
             cancel,
             settings,
             engine,
-            workers: Arc::clone(workers),
+            workers: Arc::clone(&session.workers),
+            running: Arc::clone(session.running_statements()),
             broker,
             temp,
             notices,

@@ -21,10 +21,10 @@
 //!   those that change rows share `statement/write`.
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
-//!   `refresher`: the job that refreshes materialized views.
+//!   `running_statements`: the list of them. `refresher`: the job that refreshes materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
-//!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `materialized_list`, `sequence_functions`: tables and
-//!   functions that the session itself answers.
+//!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `statement_functions`,
+//!   `materialized_list`, `sequence_functions`: tables and functions that the session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
 //! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
 //!   that have no other home, and errors of exhausted limits.
@@ -59,6 +59,7 @@ mod program;
 mod query;
 mod query_catalog;
 mod refresher;
+mod running_statements;
 mod scan_progress;
 mod sequence_functions;
 mod session;
@@ -67,6 +68,7 @@ mod shape;
 mod splitter;
 mod statement;
 mod statement_cache;
+mod statement_functions;
 mod statements;
 mod storage_function;
 mod table_order_function;
@@ -85,6 +87,7 @@ pub use refresher::Refresher;
 pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
 pub use rowmill_plan::Constant;
+pub use running_statements::{ClientInfo, RunningStatement, RunningStatements};
 pub use session::{CancelHandle, Session};
 pub use shape::StatementShape;
 pub use splitter::{SqlSplitter, TextStatement};

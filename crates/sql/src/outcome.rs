@@ -8,6 +8,8 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result};
 
+use crate::running_statements::ListedGuard;
+
 /// The answer of one statement.
 #[derive(Debug)]
 pub enum Outcome {
@@ -33,17 +35,25 @@ pub struct RowStream {
     schema: SchemaRef,
     batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
     failed: bool,
+    /// Lists the statement as running until its last row.
+    listed: Option<ListedGuard>,
 }
 
 impl RowStream {
     /// Creates a stream of `batches` with the names of `schema`. The batches must have its types in its order.
     pub(crate) fn new(schema: SchemaRef, batches: impl Iterator<Item = Result<RecordBatch>> + Send + 'static) -> Self {
-        RowStream { schema, batches: Box::new(batches), failed: false }
+        RowStream { schema, batches: Box::new(batches), failed: false, listed: None }
     }
 
     /// Creates a stream of one batch that is already computed.
     pub fn ready(batch: RecordBatch) -> Self {
         RowStream::new(batch.schema(), std::iter::once(Ok(batch)))
+    }
+
+    /// Keeps the statement in the list of running statements as long as the stream has rows.
+    pub(crate) fn listed(mut self, listed: ListedGuard) -> Self {
+        self.listed = Some(listed);
+        self
     }
 
     /// The names of the columns as spelled, and their types.
@@ -63,6 +73,9 @@ impl Iterator for RowStream {
         }
         let batch = self.batches.next();
         self.failed = matches!(batch, Some(Err(_)));
+        if self.failed || batch.is_none() {
+            self.listed = None;
+        }
         batch
     }
 }

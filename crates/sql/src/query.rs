@@ -52,7 +52,7 @@ impl Work<'_> {
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
         let (notices, now_us) = (Arc::clone(self.notices()), self.now_us());
         let (cancel, settings) = (self.cancel.clone(), self.settings().clone());
-        StatementContext::new(snapshot, cancel, settings, self.engine(), &self.session.workers, notices, now_us)
+        StatementContext::new(snapshot, cancel, settings, self.session, notices, now_us)
     }
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.

@@ -17,8 +17,8 @@ use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::{
-    function_list, log_functions, materialized_list, memory_functions, sequence_functions, storage_function,
-    table_order_function,
+    function_list, log_functions, materialized_list, memory_functions, sequence_functions, statement_functions,
+    storage_function, table_order_function,
 };
 
 /// The catalog as one statement sees it.
@@ -106,6 +106,9 @@ impl QueryCatalog for ContextCatalog {
         }
         if batch.is_none() {
             batch = memory_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = statement_functions::rows(&self.context, name, arguments)?;
         }
         if batch.is_none() {
             batch = materialized_list::rows(&self.context, name, arguments)?;

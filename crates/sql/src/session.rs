@@ -24,6 +24,7 @@ use crate::idle_statements::IdleStatements;
 use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
+use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
 use crate::statement_cache::{ParsedText, StatementCache};
 
 /// One connection to a database. It runs one statement at a time.
@@ -39,6 +40,10 @@ pub struct Session {
     statements: StatementCache,
     /// Where the statements go when the connection closes.
     idle: Option<Arc<IdleStatements>>,
+    /// The statements that run on all connections of the database.
+    running_statements: Arc<RunningStatements>,
+    /// Who has opened the connection.
+    client: Arc<ClientInfo>,
     /// A number that changes with every change of a setting.
     settings_version: u64,
     /// The cancel flag of the programs that have run since the last other statement.
@@ -82,6 +87,8 @@ impl Session {
             notices: Arc::default(),
             statements: StatementCache::default(),
             idle: None,
+            running_statements: Arc::default(),
+            client: Arc::default(),
             settings_version: 0,
             program_cancel: None,
             scratch: ProgramScratch::default(),
@@ -97,6 +104,23 @@ impl Session {
         self.statements.set_settings_version(self.settings_version);
         self.idle = Some(Arc::clone(idle));
         self
+    }
+
+    /// Lets the session enter its statements into the list of its database.
+    #[must_use]
+    pub fn listed_in(mut self, statements: &Arc<RunningStatements>) -> Session {
+        self.running_statements = Arc::clone(statements);
+        self
+    }
+
+    /// Notes who has opened the connection, for the list of running statements.
+    pub fn set_client(&mut self, client: ClientInfo) {
+        self.client = Arc::new(client);
+    }
+
+    /// Returns the statements that run on all connections of the database.
+    pub(crate) fn running_statements(&self) -> &Arc<RunningStatements> {
+        &self.running_statements
     }
 
     /// Parses one or several statements. If one of them cannot be parsed, no statement is returned.
@@ -131,7 +155,17 @@ impl Session {
     /// pulls it.
     pub fn run_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
-        naming_statement(self.work_on(statement, params, dispatch::run), statement.shared_text())
+        let mut listed = None;
+        let ran = self.work_on(statement, params, |work| {
+            listed = Some(work.enter_list());
+            dispatch::run(work)
+        });
+        let outcome = naming_statement(ran, statement.shared_text())?;
+        Ok(match (outcome, listed) {
+            // The statement runs until its rows are taken.
+            (Outcome::Rows(rows), Some(listed)) => Outcome::Rows(rows.listed(listed)),
+            (outcome, _) => outcome,
+        })
     }
 
     /// Runs `work` as this session's work on `statement`. Gives it a new cancel flag and deadline and the stack for its
@@ -146,7 +180,8 @@ impl Session {
         if statement.is_repeated() {
             self.begin_in_transaction()?;
         }
-        let mut this = Work { session: self, statement, params, cancel, started: Instant::now(), now_us: now_us() };
+        let (started, now_us, progress) = (Instant::now(), now_us(), self.progress.clone());
+        let mut this = Work { session: self, statement, params, cancel, started, now_us, progress };
         with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
     }
 
@@ -341,6 +376,7 @@ pub(crate) struct Work<'w> {
     pub(crate) started: Instant,
     /// The time of the statement's begin, in microseconds since 1970-01-01 UTC.
     pub(crate) now_us: i64,
+    progress: Option<ProgressFn>,
 }
 
 impl Work<'_> {
@@ -362,7 +398,15 @@ impl Work<'_> {
     }
 
     pub(crate) fn progress(&self) -> Option<&ProgressFn> {
-        self.session.progress.as_ref()
+        self.progress.as_ref()
+    }
+
+    /// Enters the statement into the list of its database, which also follows its progress from now on.
+    fn enter_list(&mut self) -> ListedGuard {
+        let Session { running_statements, client, .. } = &*self.session;
+        let listed = running_statements.enter(client, self.statement.shared_text(), self.now_us, &self.cancel);
+        self.progress = Some(listed.progress(self.progress.take()));
+        listed
     }
 
     /// Returns the value of `now()`, in microseconds since 1970-01-01 UTC: the begin of the open transaction, or of the

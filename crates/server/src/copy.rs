@@ -6,7 +6,6 @@
 
 mod binary_reader;
 mod copy_options;
-mod spool;
 mod text_reader;
 
 use std::io::{self, Write};
@@ -22,13 +21,13 @@ use rowmill::output::{FileFormat, WriteOptions, stream_writer};
 use crate::backend::OUTPUT_BYTES;
 use crate::copy::binary_reader::BinaryCopyReader;
 use crate::copy::copy_options::{CopyFormat, CopyOptions};
-use crate::copy::spool::SpoolFile;
 use crate::copy::text_reader::TextCopyReader;
 use crate::encode::{EncodedBatch, WireFormat, wire_columns};
 use crate::portal::OpenRows;
 use crate::session::PgSession;
 use crate::socket::{ClientStream, NoMessage};
-use crate::sql_words::placed_words;
+use crate::spool::SpoolFile;
+use crate::sql_words::{placed_words, quoted_text};
 use crate::wire_error::{PROTOCOL_VIOLATION, StatementFault, StepResult, WireError};
 use rowmill::pg_types::PgType;
 
@@ -154,10 +153,10 @@ impl PgSession {
         let count = columns.fields().len();
         client.put(&CopyInResponse::new(format.code() as i8, count as i16, vec![format.code(); count]));
         client.send()?;
-        let mut spool = SpoolFile::new()?;
+        let mut spool = SpoolFile::new("csv")?;
         self.receive(options, kinds, &mut spool, client)?;
         let path = spool.finish()?;
-        let sql = format!("COPY {} FROM {} {}", copy.source, quoted(&path), options.engine_clause());
+        let sql = format!("COPY {} FROM {} {}", copy.source, quoted_text(&path), options.engine_clause());
         let loaded = self.connection.run_one(&sql, &[]);
         let loaded = loaded.map_err(|error| {
             let mut error = WireError::of(&error);
@@ -306,11 +305,6 @@ fn copy_csv_out(mut rows: OpenRows, options: &CopyOptions, client: &mut ClientSt
     writer.finish()?;
     buffer.send(client)?;
     Ok(sent)
-}
-
-/// Returns a text as a literal of SQL.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 #[cfg(test)]

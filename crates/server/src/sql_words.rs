@@ -97,6 +97,16 @@ pub(crate) fn value_of(lexeme: &Lexeme<'_>) -> String {
     }
 }
 
+/// Returns a name in double quotes, for SQL.
+pub(crate) fn quoted_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Returns a text as a literal of SQL.
+pub(crate) fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 fn unquoted(text: &str, quote: char) -> String {
     let inner = text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote)).unwrap_or(text);
     inner.replace(&format!("{quote}{quote}"), &quote.to_string())

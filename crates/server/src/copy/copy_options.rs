@@ -6,10 +6,9 @@
 
 use rowmill::text::{Lexeme, LexemeKind};
 
-use super::quoted;
 use super::text_reader::NULL;
 use crate::encode::CopyTextFormat;
-use crate::sql_words::{value_of, words};
+use crate::sql_words::{quoted_text, value_of, words};
 use crate::wire_error::WireError;
 
 /// The format of the data.
@@ -178,7 +177,8 @@ impl CopyOptions {
             }
         }
         options.extend(self.engine.iter().cloned());
-        let options: Vec<String> = options.iter().map(|(name, value)| format!("{name} {}", quoted(value))).collect();
+        let options: Vec<String> =
+            options.iter().map(|(name, value)| format!("{name} {}", quoted_text(value))).collect();
         format!("WITH ({})", options.join(", "))
     }
 }

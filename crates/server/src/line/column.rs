@@ -21,6 +21,7 @@ use rowmill::{Error, Result, SqlType, TableColumn, TimeUnit};
 
 use super::point::LineValue;
 use super::precision::in_unit;
+use crate::sql_words::quoted_name;
 
 /// A column of a table, with its values so far.
 pub(super) struct LineColumn {
@@ -170,7 +171,7 @@ impl LineColumn {
 
     /// The column as a part of `CREATE TABLE` or `ALTER TABLE ADD COLUMN`.
     pub(super) fn definition(&self) -> String {
-        format!("{} {}", quoted(&self.name), self.kind)
+        format!("{} {}", quoted_name(&self.name), self.kind)
     }
 
     /// Takes the values of `rows` rows.
@@ -242,9 +243,4 @@ impl GatheredValues {
             GatheredValues::None => {}
         }
     }
-}
-
-/// Returns a name in double quotes, for SQL.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

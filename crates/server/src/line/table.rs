@@ -10,8 +10,9 @@ use rowmill::arrow::array::RecordBatch;
 use rowmill::arrow::datatypes::{Field, Schema};
 use rowmill::{Connection, Error, ErrorKind, Result, SqlType, TimeUnit};
 
-use super::column::{LineColumn, quoted};
+use super::column::LineColumn;
 use super::point::{LinePoint, LineValue};
+use crate::sql_words::quoted_name;
 
 /// The most columns that lines may give a table. Clients that put a value into the name of a field by mistake should
 /// get an error before the table cannot be used.
@@ -191,12 +192,12 @@ impl LineTable {
         }
         if self.is_new {
             let columns: Vec<String> = self.columns.iter().map(LineColumn::definition).collect();
-            let (name, time) = (quoted(&self.name), quoted(TIME_COLUMN));
+            let (name, time) = (quoted_name(&self.name), quoted_name(TIME_COLUMN));
             let columns = columns.join(", ");
             connection.execute(&format!("CREATE TABLE {name} ({columns}) TIMESTAMP({time}) PARTITION BY DAY"))?;
         } else {
             for column in self.columns.iter().filter(|column| column.is_new) {
-                let (name, column) = (quoted(&self.name), column.definition());
+                let (name, column) = (quoted_name(&self.name), column.definition());
                 connection.execute(&format!("ALTER TABLE {name} ADD COLUMN {column}"))?;
             }
         }

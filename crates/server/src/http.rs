@@ -2,10 +2,14 @@
 //!
 //! | request | answer |
 //! | --- | --- |
-//! | `POST /query` | the result of one statement, as JSON, lines of JSON, CSV or Arrow |
+//! | `POST /query` | the result of one statement, as JSON, lines of JSON, CSV, Arrow or Parquet |
+//! | `POST /import/{table}` | loads the body into a table, as `COPY ... FROM` does |
+//! | `GET /export` | a table or the result of a query, as a file |
+//! | `GET /statements`, `DELETE /statements/{id}` | the statements that run; cancels one |
 //! | `POST /write`, `/api/v2/write`, `/api/v3/write_lp` | rows as line protocol |
 //! | `GET /settings` | what QuestDB's clients ask before they write |
 //! | `GET /health` | whether the server takes statements |
+//! | `GET /openapi.json` | a description of all of these requests |
 //! | `GET /metrics` | counters in Prometheus' text format |
 //!
 //! A statement runs on a session thread and writes its result into a bounded channel, from which the network threads
@@ -16,11 +20,16 @@
 //! machine, because a foreign name may be made to point to it.
 
 mod answer_format;
+mod answer_writer;
 mod body;
 mod channel_writer;
+mod export;
+mod import;
+mod import_options;
 mod metrics;
 mod request;
 mod result_writer;
+mod statements;
 mod write;
 
 use std::sync::Arc;
@@ -28,20 +37,25 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN, VARY,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use rowmill::{Connection, Error, ErrorKind, Param};
+use axum::routing::{MethodRouter, delete, get, post};
+use rowmill::output::WriteOptions;
+use rowmill::{ClientInfo, Connection, Error, ErrorKind, Outcome, Param};
 use serde_json::{Map, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::http::answer_format::AnswerFormat;
+use crate::http::answer_writer::{AnswerWriter, ContentCoding};
 use crate::http::body::read_body;
 use crate::http::channel_writer::{ChannelWriter, ChunkStream};
+use crate::http::export::ExportFile;
 use crate::http::request::QueryRequest;
 use crate::http::result_writer::write_result;
 use crate::server::ServerShared;
@@ -49,24 +63,47 @@ use crate::wire_error::ADMIN_SHUTDOWN;
 
 pub(crate) use metrics::ServerMetrics;
 
+/// Tells whether a page of the same site made the browser send a request.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// The chunks of an answer that wait for the network threads. Each has at most 64 KiB.
 const CHUNKS_MAX: usize = 4;
 
 /// Serves HTTP until the server stops.
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
-    let routes = Router::new()
-        .route("/query", post(query))
-        .route("/write", post(write::write_v1))
-        .route("/api/v2/write", post(write::write_v2))
-        .route("/api/v3/write_lp", post(write::write_v3))
-        .route("/settings", get(write::settings))
-        .route("/health", get(health))
-        .route("/metrics", get(metrics))
-        .layer(from_fn(refuse_foreign))
-        .with_state(Arc::clone(&shared));
+    let routes = routes().into_iter().fold(Router::new(), |router, (path, _, handler)| router.route(path, handler));
+    let routes = routes.layer(from_fn(refuse_foreign)).with_state(Arc::clone(&shared));
     let served = axum::serve(listener, routes).with_graceful_shutdown(async move { shared.stop.stopping().await });
     // axum tries again by itself after an error of the socket, so the end is always the stop of the server.
     let _ = served.await;
+}
+
+/// A path, a method and the handler of its requests.
+type Route = (&'static str, &'static str, MethodRouter<Arc<ServerShared>>);
+
+/// All requests that the server answers. `http/openapi.json` describes each of them.
+fn routes() -> Vec<Route> {
+    vec![
+        ("/query", "post", post(query)),
+        ("/import/{table}", "post", post(import::import)),
+        ("/export", "get", get(export::export)),
+        ("/statements", "get", get(statements::list)),
+        ("/statements/{id}", "delete", delete(statements::cancel)),
+        ("/write", "post", post(write::write_v1)),
+        ("/api/v2/write", "post", post(write::write_v2)),
+        ("/api/v3/write_lp", "post", post(write::write_v3)),
+        ("/settings", "get", get(write::settings)),
+        ("/health", "get", get(health)),
+        ("/metrics", "get", get(metrics)),
+        ("/openapi.json", "get", get(openapi)),
+    ]
+}
+
+/// The description of all requests, in the form of OpenAPI.
+const OPENAPI: &str = include_str!("http/openapi.json");
+
+async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
 /// Refuses requests that a page of another site may have sent.
@@ -74,7 +111,9 @@ async fn refuse_foreign(request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or("?"));
-    let is_own = origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host));
+    // Browsers send GET requests of pages without an Origin, but tell whether the page is one of another site.
+    let is_of_page = header_text(headers, SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none");
+    let is_own = origin.map_or(!is_of_page, |origin| origin.strip_prefix("http://") == Some(host));
     if is_local(host) && is_own {
         return next.run(request).await;
     }
@@ -118,29 +157,67 @@ async fn query(State(shared): State<Arc<ServerShared>>, request: Request) -> Res
         Ok(read) => read,
         Err(message) => return failure(StatusCode::BAD_REQUEST, "22023", &message),
     };
-    start(request, format, shared).await
+    start(request, AnswerShape::of_format(format, &head.headers), shared).await
+}
+
+/// How the result of a statement is sent.
+struct AnswerShape {
+    format: AnswerFormat,
+    coding: ContentCoding,
+    /// The file of an export. Its statement must only read.
+    download: Option<ExportFile>,
+}
+
+impl AnswerShape {
+    fn of_format(format: AnswerFormat, headers: &HeaderMap) -> AnswerShape {
+        let coding = match header_text(headers, ACCEPT_ENCODING) {
+            Some(accept) if format.is_compressible() => ContentCoding::of_accept(accept),
+            _ => ContentCoding::Identity,
+        };
+        AnswerShape { format, coding, download: None }
+    }
+
+    /// The headers of the answer.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.format.content_type()));
+        headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+        if let Some(coding) = self.coding.header() {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        }
+        if let Some(file) = &self.download
+            && let Ok(disposition) = format!("attachment; filename=\"{}\"", file.name).parse()
+        {
+            headers.insert(CONTENT_DISPOSITION, disposition);
+        }
+        headers
+    }
+}
+
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 fn read_request(headers: &HeaderMap, query: Option<&str>, body: &[u8]) -> Result<(QueryRequest, AnswerFormat), String> {
-    let header = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
-    let request = QueryRequest::read(header(CONTENT_TYPE), body)?;
+    let request = QueryRequest::read(header_text(headers, CONTENT_TYPE), body)?;
     let wanted = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("format="));
     let format = match wanted.or(request.format.as_deref()) {
         Some(name) => AnswerFormat::of_name(name)?,
-        None => AnswerFormat::of_accept(header(axum::http::header::ACCEPT).unwrap_or("*/*"))?,
+        None => AnswerFormat::of_accept(header_text(headers, ACCEPT).unwrap_or("*/*"))?,
     };
     Ok((request, format))
 }
 
 /// Starts a statement and answers with its result, which is sent while it is computed.
-async fn start(request: QueryRequest, format: AnswerFormat, shared: Arc<ServerShared>) -> Response {
+async fn start(request: QueryRequest, shape: AnswerShape, shared: Arc<ServerShared>) -> Response {
     let (started, wait) = oneshot::channel();
     let (chunks, receiver) = mpsc::channel(CHUNKS_MAX);
-    spawn_blocking(move || run(&request, format, &shared, started, chunks));
+    let headers = shape.headers();
+    spawn_blocking(move || run(&request, &shape, &shared, started, chunks));
     match wait.await {
         Ok(Ok(())) => {
             let body = Body::from_stream(ChunkStream::new(receiver));
-            ([(CONTENT_TYPE, format.content_type())], body).into_response()
+            (headers, body).into_response()
         }
         Ok(Err(error)) => error_response(&error),
         Err(_) => error_response(&Error::internal("the statement ended without an answer")),
@@ -150,7 +227,7 @@ async fn start(request: QueryRequest, format: AnswerFormat, shared: Arc<ServerSh
 /// Runs a statement on a session thread. Tells `started` when its result begins or that it failed.
 fn run(
     request: &QueryRequest,
-    format: AnswerFormat,
+    shape: &AnswerShape,
     shared: &Arc<ServerShared>,
     started: oneshot::Sender<Result<(), Error>>,
     chunks: mpsc::Sender<Result<Bytes, std::io::Error>>,
@@ -167,13 +244,24 @@ fn run(
         handle.cancel();
     });
     let params: Vec<Param<'_>> = request.params.iter().map(Param::from).collect();
-    let outcome = connection.run_one(&request.sql, &params);
-    let writer = ChannelWriter::new(chunks, shared.limits.stalled_timeout);
+    let outcome = match shape.download {
+        None => connection.run_one(&request.sql, &params),
+        Some(_) => run_reading(&request.sql, &mut connection),
+    };
+    let writer = AnswerWriter::new(ChannelWriter::new(chunks, shared.limits.stalled_timeout), shape.coding);
+    let outcome = outcome.and_then(|outcome| {
+        let writer = writer.map_err(|error| Error::io("starting the compression of the answer", &error))?;
+        Ok((outcome, writer))
+    });
     match outcome {
-        Ok(outcome) => {
+        Ok((outcome, writer)) => {
             if started.send(Ok(())).is_ok() {
                 let notices = connection.take_notices();
-                write_result(outcome, notices, format, writer);
+                let mut options = connection.write_options();
+                if let Some(file) = &shape.download {
+                    options = WriteOptions { memory: options.memory, ..file.write.clone() };
+                }
+                write_result(outcome, &notices, shape.format, &options, writer);
             }
         }
         Err(error) => {
@@ -182,6 +270,17 @@ fn run(
         }
     }
     watcher.abort();
+}
+
+/// Runs a query that can change nothing.
+fn run_reading(sql: &str, connection: &mut Connection) -> rowmill::Result<Outcome> {
+    let query = connection.prepare(sql)?;
+    if connection.shape(&query, &[])?.columns.is_none() {
+        return Err(Error::new(ErrorKind::ReadOnly, "an export takes a query with rows")
+            .hint("POST /query runs statements of any kind"));
+    }
+    connection.begin(true)?;
+    connection.run_one(sql, &[])
 }
 
 /// A request whose statement can be cancelled when the server stops.
@@ -193,8 +292,13 @@ struct RegisteredRequest<'s> {
 impl<'s> RegisteredRequest<'s> {
     /// Opens a connection for a request, registers the request and counts it.
     fn connect(shared: &'s ServerShared) -> rowmill::Result<(Connection, RegisteredRequest<'s>)> {
-        let connection = shared.database.connect()?;
+        let mut connection = shared.database.connect()?;
         let key = shared.cancels.register(connection.cancel_handle())?;
+        connection.set_client(ClientInfo {
+            protocol: Some("http"),
+            connection: u64::try_from(key.number).ok(),
+            ..ClientInfo::default()
+        });
         shared.metrics.count_http();
         Ok((connection, RegisteredRequest { shared, number: key.number }))
     }
@@ -248,6 +352,22 @@ fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_description_names_every_request() {
+        let described: serde_json::Value = serde_json::from_str(OPENAPI).expect("JSON");
+        let paths = described["paths"].as_object().expect("paths");
+        let methods = |(path, item): (&String, &serde_json::Value)| {
+            let methods = item.as_object().expect("methods").keys().map(|method| (path.clone(), method.clone()));
+            methods.collect::<Vec<_>>()
+        };
+        let mut described: Vec<(String, String)> = paths.iter().flat_map(methods).collect();
+        let mut served: Vec<(String, String)> =
+            routes().iter().map(|(path, method, _)| ((*path).to_owned(), (*method).to_owned())).collect();
+        described.sort();
+        served.sort();
+        assert_eq!(described, served);
+    }
 
     #[test]
     fn only_names_of_this_machine_are_local() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::response::{CommandComplete, ReadyForQuery};
 use pgwire::messages::startup::ParameterStatus;
-use rowmill::{Connection, Outcome};
+use rowmill::{ClientInfo, Connection, Outcome};
 
 use crate::cancel::CancelKey;
 use crate::client_settings::{ClientSettings, ReportedSetting};
@@ -68,6 +68,16 @@ impl PgSession {
             is_skipping: false,
         };
         Ok((session, key))
+    }
+
+    /// Notes who has logged in, for the list of running statements.
+    pub(crate) fn note_user(&mut self, user: &str) {
+        self.connection.set_client(ClientInfo {
+            user: Some(user.to_owned()),
+            address: Some(self.client.to_string()),
+            protocol: Some("pg"),
+            connection: u64::try_from(self.cancel_number).ok(),
+        });
     }
 
     /// Gives a setting the value that the client wants at its start.

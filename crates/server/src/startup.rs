@@ -181,6 +181,7 @@ impl LoginRequest {
         let user =
             user.ok_or_else(|| WireError::new("28000", "no PostgreSQL user name specified in startup packet"))?;
         session.settings.fix("session_authorization", user);
+        session.note_user(user);
         for (name, value) in self.settings()? {
             session.set_at_start(&name, &value)?;
         }

@@ -36,13 +36,8 @@ impl ChannelWriter {
     }
 
     /// Ends the answer in the middle, so that the client cannot take it for a whole one.
-    pub(super) fn break_off(self, error: &rowmill::Error) {
+    pub(super) fn break_off(&self, error: &rowmill::Error) {
         let _ = self.send(Err(io::Error::other(error.to_string())));
-    }
-
-    /// Another writer of the same answer, for a format that takes its writer.
-    pub(super) fn another(&self) -> ChannelWriter {
-        ChannelWriter { chunks: self.chunks.clone(), buffer: Vec::new(), stalled: self.stalled }
     }
 }
 

@@ -51,8 +51,24 @@ pub(super) fn text(shared: &ServerShared) -> String {
     let connections = shared.connections.load(Ordering::Relaxed) as u64;
     add("connections", "gauge", "Open connections of the wire protocol.", &[("", connections)]);
     add("sessions", "gauge", "Sessions and requests that can run statements.", &[("", shared.cancels.len() as u64)]);
-    let peak = shared.database.memory_peak_bytes();
-    add("memory_peak_bytes", "gauge", "The most bytes that statements have held at once.", &[("", peak)]);
+    let running = shared.database.running_statements().len() as u64;
+    add("running_statements", "gauge", "Statements that the engine runs.", &[("", running)]);
+    let load = shared.database.load();
+    add("memory_bytes", "gauge", "Bytes of memory in use.", &[("", load.memory_bytes)]);
+    add(
+        "memory_peak_bytes",
+        "gauge",
+        "The most bytes that statements have held at once.",
+        &[("", load.memory_peak_bytes)],
+    );
+    add("memory_limit_bytes", "gauge", "The limit of memory.", &[("", load.memory_limit_bytes)]);
+    add("temporary_bytes", "gauge", "Bytes of temporary files.", &[("", load.temporary_bytes)]);
+    add("temporary_limit_bytes", "gauge", "The limit of temporary files.", &[("", load.temporary_limit_bytes)]);
+    add("commits_total", "counter", "Commits.", &[("", load.commits)]);
+    add("log_bytes_total", "counter", "Bytes written to the log.", &[("", load.log_bytes)]);
+    add("log_syncs_total", "counter", "Syncs of the log.", &[("", load.log_syncs)]);
+    add("log_bytes_behind", "gauge", "Bytes of the log that wait for a checkpoint.", &[("", load.log_bytes_behind)]);
+    add("checkpoints_total", "counter", "Checkpoints.", &[("", load.checkpoints)]);
     let uptime = metrics.started.elapsed().as_secs();
     add("uptime_seconds", "gauge", "Time since the server was started.", &[("", uptime)]);
     text

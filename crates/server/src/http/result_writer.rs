@@ -1,7 +1,7 @@
 //! The result of a statement in each format.
 //!
 //! An error after the first bytes can no longer change the status of the answer. JSON and lines of JSON then end with
-//! an object `error`. CSV and Arrow have no place for it, so the connection is broken off.
+//! an object `error`. The other formats have no place for it, so the connection is broken off.
 
 use std::io::Write;
 
@@ -11,29 +11,36 @@ use rowmill::text::{TextColumn, write_json_string};
 use rowmill::{Error, Outcome, Result, RowStream, SqlType};
 
 use super::answer_format::AnswerFormat;
-use super::channel_writer::ChannelWriter;
+use super::answer_writer::AnswerWriter;
 use super::error_json;
 
-/// Writes the result of a statement.
-pub(super) fn write_result(outcome: Outcome, notices: Vec<String>, format: AnswerFormat, mut out: ChannelWriter) {
+/// Writes the result of a statement. `options` are those of its file, for formats that are one.
+pub(super) fn write_result(
+    outcome: Outcome,
+    notices: &[String],
+    format: AnswerFormat,
+    options: &WriteOptions,
+    mut out: AnswerWriter,
+) {
     let rows = match outcome {
         Outcome::Rows(rows) => rows,
-        Outcome::Changed { tag, rows } => return write_done(tag, Some(rows), &notices, format, &mut out),
-        Outcome::Done { tag } => return write_done(tag, None, &notices, format, &mut out),
+        Outcome::Changed { tag, rows } => return write_done(tag, Some(rows), notices, format, &mut out),
+        Outcome::Done { tag } => return write_done(tag, None, notices, format, &mut out),
     };
     let written = match format {
-        AnswerFormat::Json => write_json(rows, &notices, &mut out),
-        AnswerFormat::JsonLines => write_file(rows, FileFormat::Json, &out),
-        AnswerFormat::Csv => write_file(rows, FileFormat::Csv, &out),
+        AnswerFormat::Json => write_json(rows, notices, &mut out),
+        AnswerFormat::JsonLines => write_file(rows, FileFormat::Json, options, &out),
+        AnswerFormat::Csv => write_file(rows, FileFormat::Csv, options, &out),
+        AnswerFormat::Parquet => write_file(rows, FileFormat::Parquet, options, &out),
         AnswerFormat::Arrow => write_arrow(rows, &out),
     };
+    // If the client has gone, there is no place to report an error to.
     match (written, format) {
-        (Ok(()), _) => {}
-        (Err(error), AnswerFormat::JsonLines) => {
-            // If the client has gone, there is no place to report the error to.
-            let _ = writeln!(out, "{}", serde_json::json!({"error": error_json(&error)})).and_then(|()| out.flush());
+        (Ok(()), _) => drop(out.finish()),
+        (Err(error), AnswerFormat::JsonLines) if options.compression.is_none() => {
+            let _ = writeln!(out, "{}", serde_json::json!({"error": error_json(&error)})).and_then(|()| out.finish());
         }
-        (Err(error), AnswerFormat::Json | AnswerFormat::Csv | AnswerFormat::Arrow) => out.break_off(&error),
+        (Err(error), _) => out.break_off(&error),
     }
 }
 
@@ -42,7 +49,7 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 /// Writes the answer of a statement without rows: in JSON its kind and its count, in other formats nothing.
-fn write_done(tag: &str, rows: Option<u64>, notices: &[String], format: AnswerFormat, out: &mut ChannelWriter) {
+fn write_done(tag: &str, rows: Option<u64>, notices: &[String], format: AnswerFormat, out: &mut AnswerWriter) {
     if matches!(format, AnswerFormat::Json | AnswerFormat::JsonLines) {
         let mut answer = serde_json::json!({"tag": tag});
         if let Some(rows) = rows {
@@ -53,11 +60,11 @@ fn write_done(tag: &str, rows: Option<u64>, notices: &[String], format: AnswerFo
         }
         let _ = writeln!(out, "{answer}");
     }
-    let _ = out.flush();
+    let _ = out.finish();
 }
 
 /// Writes `{"columns": [{"name": ..., "type": ...}], "rows": [[...], ...], "row_count": ...}`.
-fn write_json(rows: RowStream, notices: &[String], out: &mut ChannelWriter) -> Result<()> {
+fn write_json(rows: RowStream, notices: &[String], out: &mut AnswerWriter) -> Result<()> {
     let mut text = String::from("{\"columns\": [");
     for (index, field) in rows.schema().fields().iter().enumerate() {
         text.push_str(if index > 0 { ", {\"name\": " } else { "{\"name\": " });
@@ -103,29 +110,30 @@ fn write_json(rows: RowStream, notices: &[String], out: &mut ChannelWriter) -> R
         text.push_str(&format!(", \"error\": {}", error_json(&error)));
     }
     text.push_str("}\n");
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+    out.write_all(text.as_bytes()).map_err(failed)
 }
 
 /// Writes the rows as a file of this format.
-fn write_file(rows: RowStream, format: FileFormat, out: &ChannelWriter) -> Result<()> {
-    let options = WriteOptions { format: Some(format), ..WriteOptions::default() };
-    let mut writer = stream_writer(Box::new(out.another()), "the answer", &rows.schema(), &options)?;
+fn write_file(rows: RowStream, format: FileFormat, options: &WriteOptions, out: &AnswerWriter) -> Result<()> {
+    let options = WriteOptions { format: Some(format), ..options.clone() };
+    let mut writer = stream_writer(Box::new(out.clone()), "the answer", &rows.schema(), &options)?;
     for batch in rows {
         if let Err(error) = batch.and_then(|batch| writer.write(&batch)) {
-            // The rows before the error go out whole, so that an error after them has a line of its own.
-            let _ = writer.finish();
+            if format == FileFormat::Json {
+                // The rows before the error go out whole, so that an error after them has a line of its own.
+                let _ = writer.finish();
+            }
             return Err(error);
         }
     }
     writer.finish().map(|_| ())
 }
 
-fn write_arrow(rows: RowStream, out: &ChannelWriter) -> Result<()> {
+fn write_arrow(rows: RowStream, out: &AnswerWriter) -> Result<()> {
     let internal = |error: rowmill::arrow::error::ArrowError| Error::internal(format!("writing Arrow: {error}"));
-    let mut writer = StreamWriter::try_new(out.another(), &rows.schema()).map_err(internal)?;
+    let mut writer = StreamWriter::try_new(out.clone(), &rows.schema()).map_err(internal)?;
     for batch in rows {
         writer.write(&batch?).map_err(internal)?;
     }
-    writer.finish().map_err(internal)?;
-    writer.get_mut().flush().map_err(failed)
+    writer.finish().map_err(internal)
 }

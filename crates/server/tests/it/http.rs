@@ -13,7 +13,7 @@ use crate::support::TestServer;
 
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
-    head: String,
+    pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     /// Whether the body has its end.
     is_whole: bool,
@@ -114,6 +114,42 @@ fn the_format_follows_the_url_or_the_accept_header() {
     let reader = StreamReader::try_new(Cursor::new(arrow.body), None).unwrap();
     assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 100_000);
     assert_eq!(query(&server, "/query?format=xml", sql).status, 400);
+}
+
+#[test]
+fn a_result_comes_as_parquet() {
+    let server = TestServer::start();
+    let sql = "SELECT n, 'row ' || n::TEXT AS s FROM range(100000) AS r(n) ORDER BY n";
+    let parquet = query(&server, "/query?format=parquet", sql);
+    assert!(parquet.head.contains("content-type: application/vnd.apache.parquet"), "{}", parquet.head);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("answer.parquet");
+    std::fs::write(&file, &parquet.body).unwrap();
+    let read = query(&server, "/query?format=csv", &format!("SELECT count(*), max(s) FROM '{}'", file.display()));
+    assert_eq!(read.text(), "count(*),max(s)\n100000,row 99999\n");
+    let failing = query(&server, "/query?format=parquet", "SELECT 1 / (n - 900000) FROM range(1000000) AS r(n)");
+    assert!(failing.status != 200 || !failing.is_whole);
+}
+
+#[test]
+fn an_answer_is_compressed_as_the_client_accepts_it() {
+    let server = TestServer::start();
+    let sql = "SELECT n, 'row ' || n::TEXT AS s FROM range(100000) AS r(n) ORDER BY n";
+    let plain = query(&server, "/query?format=csv", sql).body;
+    let ask_for = |coding: &str, path: &str| ask(&server, "POST", path, &[("Accept-Encoding", coding)], sql.as_bytes());
+    let gzip = ask_for("gzip, deflate", "/query?format=csv");
+    assert!(gzip.head.contains("content-encoding: gzip") && gzip.body.len() < plain.len() / 2, "{}", gzip.head);
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(gzip.body.as_slice()).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain);
+    let zstd = ask_for("gzip, zstd", "/query?format=csv");
+    assert!(zstd.head.contains("content-encoding: zstd"), "{}", zstd.head);
+    assert_eq!(zstd::decode_all(zstd.body.as_slice()).unwrap(), plain);
+    for path in ["/query", "/query?format=arrow", "/query?format=ndjson"] {
+        let packed = ask_for("zstd", path);
+        assert_eq!(zstd::decode_all(packed.body.as_slice()).unwrap(), query(&server, path, sql).body, "{path}");
+    }
+    assert!(!ask_for("zstd", "/query?format=parquet").head.contains("content-encoding"));
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! `POST /import/{table}`: loads the body of a request into a table.
+//!
+//! The body goes to a temporary file, part by part, and `COPY` loads the file: it looks at the beginning of a file before
+//! it reads the whole, and may read it with several threads. So a body of any length takes the same memory.
+//!
+//! ```text
+//! network thread                      session thread
+//! parts of the body ──► channel ──► temporary file ──► CREATE TABLE if asked for, COPY ──► answer
+//! ```
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use futures_core::Stream;
+use rowmill::{Connection, Error, ErrorKind, Outcome, Result};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::body::BodyFault;
+use super::import_options::ImportOptions;
+use super::{RegisteredRequest, error_json, failure, json_response, status};
+use crate::server::ServerShared;
+use crate::spool::SpoolFile;
+use crate::sql_words::quoted_text;
+use crate::wire_error::ADMIN_SHUTDOWN;
+
+/// The parts of a body that wait for the session thread.
+const PARTS_MAX: usize = 4;
+
+/// A step of a body.
+enum BodyPart {
+    Bytes(Bytes),
+    /// The body is whole. Without it, the client has gone, and nothing must be loaded.
+    End,
+}
+
+/// What an import has done.
+struct Imported {
+    rows: u64,
+    is_created: bool,
+    notices: Vec<String>,
+}
+
+pub(super) async fn import(
+    State(shared): State<Arc<ServerShared>>,
+    Path(table): Path<String>,
+    request: Request,
+) -> Response {
+    if shared.stop.is_stopping() {
+        return failure(StatusCode::SERVICE_UNAVAILABLE, ADMIN_SHUTDOWN, "the server stops");
+    }
+    let (head, body) = request.into_parts();
+    let options = match ImportOptions::read(&table, &head) {
+        Ok(options) => options,
+        Err(error) => return answer(Err(error)),
+    };
+    let stalled = shared.limits.stalled_timeout;
+    let (parts, receiver) = mpsc::channel(PARTS_MAX);
+    // If the client goes away, this future is dropped, and with it the sender, which cancels the statement.
+    let (_alive, gone) = oneshot::channel::<()>();
+    let work = spawn_blocking(move || run(&options, receiver, gone, &shared));
+    let mut body = body.into_data_stream();
+    let fault = feed(&mut body, &parts, stalled).await.err();
+    drop(parts);
+    let done = work.await.unwrap_or_else(|_| Err(Error::internal("the import ended without an answer")));
+    match (done, fault) {
+        (_, Some(fault)) => fault.answer(),
+        (done, None) => answer(done),
+    }
+}
+
+/// Sends the parts of a body to the session thread. If that has ended early, reads the rest all the same: many clients
+/// read no answer before they have sent all of their request.
+async fn feed<S>(body: &mut S, parts: &mpsc::Sender<BodyPart>, stalled: Duration) -> Result<(), BodyFault>
+where
+    S: Stream<Item = Result<Bytes, axum::Error>> + Unpin,
+{
+    loop {
+        match timeout(stalled, poll_fn(|context| Pin::new(&mut *body).poll_next(context))).await {
+            Err(_) => return Err(BodyFault::Stalled),
+            Ok(Some(Err(error))) => return Err(BodyFault::Broken(error)),
+            Ok(Some(Ok(part))) => drop(parts.send(BodyPart::Bytes(part)).await),
+            Ok(None) => {
+                let _ = parts.send(BodyPart::End).await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Runs an import on a session thread.
+fn run(
+    options: &ImportOptions,
+    parts: mpsc::Receiver<BodyPart>,
+    gone: oneshot::Receiver<()>,
+    shared: &Arc<ServerShared>,
+) -> Result<Imported> {
+    let (mut connection, _registered) = RegisteredRequest::connect(shared)?;
+    let handle = connection.cancel_handle();
+    let watcher = tokio::runtime::Handle::current().spawn(async move {
+        // The sender sends nothing. It is dropped when the client goes away.
+        let _ = gone.await;
+        handle.cancel();
+    });
+    let imported = load(options, parts, &mut connection);
+    watcher.abort();
+    if imported.is_err() {
+        shared.metrics.count_error();
+    }
+    imported
+}
+
+fn load(options: &ImportOptions, mut parts: mpsc::Receiver<BodyPart>, connection: &mut Connection) -> Result<Imported> {
+    // A wrong name is reported before the body is stored.
+    let is_created = options.is_to_create(connection)?;
+    let mut spool = SpoolFile::new("import")?;
+    loop {
+        match parts.blocking_recv() {
+            Some(BodyPart::Bytes(bytes)) => spool.write(&bytes)?,
+            Some(BodyPart::End) => break,
+            None => return Err(Error::new(ErrorKind::Cancelled, "the client has gone before the end of its rows")),
+        }
+    }
+    let path = spool.finish()?;
+    connection.begin(false)?;
+    // The connection ends with the request, which rolls back the transaction unless it is committed here.
+    let rows = copy(options, &path, is_created, connection).map_err(|error| of_the_body(&error, &path))?;
+    connection.commit()?;
+    Ok(Imported { rows, is_created, notices: connection.take_notices() })
+}
+
+fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut Connection) -> Result<u64> {
+    if is_created {
+        connection.execute(&options.definition(path)?)?;
+    }
+    let sql = format!("COPY {} FROM {} {}", options.target(), quoted_text(path), options.clause());
+    match connection.run_one(&sql, &[])? {
+        Outcome::Changed { rows, .. } => Ok(rows),
+        Outcome::Done { .. } | Outcome::Rows(_) => Ok(0),
+    }
+}
+
+/// Returns the error without the path of the temporary file and without a place in our own statement, both of which the
+/// client does not know.
+fn of_the_body(error: &Error, path: &str) -> Error {
+    let message = error.message().replace(&format!("'{path}'"), "the body").replace(path, "the body");
+    let renamed = Error::new(error.kind(), message);
+    match error.hint_text() {
+        Some(hint) => renamed.hint(hint.replace(path, "the body")),
+        None => renamed,
+    }
+}
+
+fn answer(imported: Result<Imported>) -> Response {
+    match imported {
+        Ok(Imported { rows, is_created, notices }) => {
+            let mut answer = json!({"rows": rows, "created": is_created});
+            if !notices.is_empty() {
+                answer["notices"] = notices.into();
+            }
+            json_response(StatusCode::OK, &answer)
+        }
+        Err(error) => json_response(status(error.kind()), &error_json(&error)),
+    }
+}

@@ -9,6 +9,7 @@
 //! | `POST /write`, `/api/v2/write`, `/api/v3/write_lp` | rows as line protocol |
 //! | `GET /settings` | what QuestDB's clients ask before they write |
 //! | `GET /health` | whether the server takes statements |
+//! | `GET /` | the console, a page for a browser |
 //! | `GET /openapi.json` | a description of all of these requests |
 //! | `GET /metrics` | counters in Prometheus' text format |
 //!
@@ -23,6 +24,7 @@ mod answer_format;
 mod answer_writer;
 mod body;
 mod channel_writer;
+mod console;
 mod export;
 mod import;
 mod import_options;
@@ -40,7 +42,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN, VARY,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
@@ -84,6 +86,8 @@ type Route = (&'static str, &'static str, MethodRouter<Arc<ServerShared>>);
 /// All requests that the server answers. `http/openapi.json` describes each of them.
 fn routes() -> Vec<Route> {
     vec![
+        ("/", "get", get(console::page)),
+        ("/console/{file}", "get", get(console::file)),
         ("/query", "post", post(query)),
         ("/import/{table}", "post", post(import::import)),
         ("/export", "get", get(export::export)),
@@ -114,7 +118,9 @@ async fn refuse_foreign(request: Request, next: Next) -> Response {
     // Browsers send GET requests of pages without an Origin, but tell whether the page is one of another site.
     let is_of_page = header_text(headers, SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none");
     let is_own = origin.map_or(!is_of_page, |origin| origin.strip_prefix("http://") == Some(host));
-    if is_local(host) && is_own {
+    // Other sites may link to the console.
+    let is_link = request.method() == Method::GET && request.uri().path() == "/";
+    if is_local(host) && (is_own || is_link) {
         return next.run(request).await;
     }
     let message =

@@ -30,7 +30,7 @@
 //! - `spool`: rows that come in, on their way to the engine.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
 //! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
-//! - `http`: statements and results over HTTP, and counters.
+//! - `http`: statements, results and files over HTTP, counters, and the console.
 //! - `line`: rows that come as line protocol, over HTTP.
 
 mod backend;

@@ -119,5 +119,6 @@ fn an_export_changes_nothing() {
     assert_eq!(query(&server, "/query", "SELECT a FROM t").json()["rows"], json!([[1]]));
     let foreign = [("Sec-Fetch-Site", "cross-site")];
     assert_eq!(ask(&server, "GET", "/export?table=t", &foreign, b"").status, 403);
+    assert_eq!(ask(&server, "GET", "/", &foreign, b"").status, 200);
     assert_eq!(ask(&server, "GET", "/export?table=t", &[("Sec-Fetch-Site", "same-origin")], b"").status, 200);
 }

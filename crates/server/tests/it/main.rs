@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod browser;
 mod cancelling;
 mod catalog;
+mod console;
 mod copying;
 mod extended;
 mod hostile;

@@ -1,0 +1,307 @@
+import "./console.css";
+// The page: its parts, and how they work together.
+
+import { ROWS_MAX, exportUrl, run, rows, statements } from "./api.js";
+import { Activity } from "./activity.js";
+import { loadCatalog, plainName } from "./catalog.js";
+import { Chart } from "./chart.js";
+import { button, el, icon, stored } from "./dom.js";
+import { Editor } from "./editor.js";
+import { count, duration } from "./format.js";
+import { Grid } from "./grid.js";
+import { ImportDialog } from "./import.js";
+import { drawPlan } from "./plan.js";
+import { Sidebar, drawStorage } from "./sidebar.js";
+
+const THEMES = ["auto", "light", "dark"];
+const CHANGES_TABLES = /^\s*(CREATE|DROP|ALTER|INSERT|DELETE|UPDATE|COPY|MERGE|TRUNCATE|RENAME|REFRESH)\b/i;
+
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const theme = stored("theme", "auto");
+const text = stored("text", "");
+const sizes = stored("sizes", { side: 250, editor: 210 });
+
+class Console {
+  constructor(parent) {
+    this.makeParts(parent);
+    this.editor = new Editor(this.editorPlace, text.get(), {
+      run: () => this.runCurrent(), runAll: () => this.runAll(), explain: () => this.explain(), cancel: () => this.cancel(),
+      changed: (changed) => text.set(changed),
+    });
+    this.grid = new Grid(this.panels.Table);
+    this.chart = new Chart(this.panels.Chart);
+    this.sidebar = new Sidebar(this.side, {
+      run: (sql) => (this.editor.append(sql), this.runCurrent()), insert: (name) => this.editor.insert(name),
+      open: (sql) => this.editor.append(sql), storage: (table) => this.storage(table), refresh: () => this.refresh(),
+    });
+    this.activity = new Activity(this.activityPlace, (running) => {
+      // The statement of this page counts among them.
+      this.badge.textContent = running ? String(running) : "";
+    });
+    this.imports = new ImportDialog(() => this.refresh());
+    this.setTheme(theme.get());
+    this.setSizes(sizes.get());
+    this.view("Query");
+    this.pick("Table");
+    this.say("Ready.");
+    addEventListener("keydown", (event) => this.key(event));
+    DARK.addEventListener("change", () => this.setTheme(theme.get()));
+    this.refresh();
+    this.editor.focus();
+  }
+
+  makeParts(parent) {
+    this.side = el("aside", { class: "side", "aria-label": "Tables and history" });
+    this.editorPlace = el("div", { class: "editor" });
+    this.status = el("div", { class: "status", role: "status" });
+    this.runButton = el("button", { type: "button", class: "primary", title: "Run the statement at the cursor (Ctrl-Enter)", onclick: () => this.runCurrent() }, icon("play"), "Run");
+    this.stopButton = el("button", { type: "button", class: "danger", title: "Cancel (Escape)", hidden: true, onclick: () => this.cancel() }, icon("stop"), "Cancel");
+    this.exports = el("select", { class: "export", title: "Save the result of the last query as a file", disabled: true, onchange: () => this.export() },
+      el("option", { value: "" }, "Export"), [["csv", "CSV"], ["ndjson", "Lines of JSON"], ["parquet", "Parquet"], ["arrow", "Arrow"]].map(([value, name]) => el("option", { value }, name)));
+    const toolbar = el("div", { class: "toolbar" }, this.runButton, this.stopButton,
+      button("Run all", { title: "Run all statements in order (Ctrl-Shift-Enter)", onclick: () => this.runAll() }),
+      button("Explain", { title: "Run the query and show its plan with times (Ctrl-Alt-Enter)", onclick: () => this.explain() }),
+      el("span", { class: "grow" }),
+      el("button", { type: "button", title: "Import a file; files can also be dropped onto the page", onclick: () => this.imports.pick() }, icon("upload"), "Import"),
+      this.exports);
+    this.panels = Object.fromEntries(["Table", "Chart", "Plan", "Storage"].map((name) => [name, el("div", { class: `panel ${name.toLowerCase()}-panel` })]));
+    this.tabs = Object.keys(this.panels).map((name) => el("button", { type: "button", role: "tab", onclick: () => this.pick(name) }, name));
+    this.runProgress = el("div", { class: "run-progress", hidden: true }, el("div", { class: "bar unknown" }));
+    this.message = el("div", { class: "message", hidden: true });
+    const results = el("section", { class: "results", "aria-label": "Result" },
+      el("div", { class: "result-head" }, el("div", { class: "tabs", role: "tablist" }, this.tabs), this.status),
+      this.runProgress, this.message, Object.values(this.panels));
+    const split = el("div", { class: "split", role: "separator", "aria-label": "Height of the editor" });
+    const sideSplit = el("div", { class: "side-split", role: "separator", "aria-label": "Width of the list" });
+    this.queryPlace = el("main", { class: "query" }, toolbar, this.editorPlace, split, results);
+    this.activityPlace = el("main", { class: "activity" });
+    this.badge = el("span", { class: "badge" });
+    this.views = ["Query", "Activity"].map((name) => el("button", { type: "button", class: "view", onclick: () => this.view(name) }, name, name === "Activity" ? this.badge : null));
+    this.themeButton = el("button", { type: "button", class: "icon-button", onclick: () => this.nextTheme() });
+    const header = el("header", {}, el("div", { class: "brand" }, el("img", { src: "/console/icon.svg", alt: "", width: 18, height: 18 }), "Rowmill"),
+      el("nav", {}, this.views), el("span", { class: "grow" }),
+      el("a", { href: "/openapi.json", target: "_blank", class: "dim-link" }, "API"),
+      el("a", { href: "/console/licenses.txt", target: "_blank", class: "dim-link" }, "Licences"), this.themeButton);
+    parent.append(header, el("div", { class: "body" }, this.side, sideSplit, this.queryPlace, this.activityPlace));
+    drag(split, (event) => this.setSizes({ ...sizes.get(), editor: event.clientY - this.editorPlace.getBoundingClientRect().top }));
+    drag(sideSplit, (event) => this.setSizes({ ...sizes.get(), side: event.clientX }));
+  }
+
+  setSizes({ side, editor }) {
+    const kept = { side: Math.min(Math.max(side, 140), innerWidth / 2), editor: Math.min(Math.max(editor, 60), innerHeight - 220) };
+    sizes.set(kept);
+    this.side.style.width = `${kept.side}px`;
+    this.editorPlace.style.height = `${kept.editor}px`;
+  }
+
+  setTheme(name) {
+    theme.set(name);
+    const isDark = name === "dark" || (name === "auto" && DARK.matches);
+    document.documentElement.dataset.theme = isDark ? "dark" : "light";
+    const picture = { auto: "auto", light: "sun", dark: "moon" }[name];
+    this.themeButton.replaceChildren(icon(picture));
+    this.themeButton.title = `Colours: ${name}`;
+    this.chart.draw();
+    this.activity.drawCharts();
+  }
+
+  nextTheme() {
+    this.setTheme(THEMES[(THEMES.indexOf(theme.get()) + 1) % THEMES.length]);
+  }
+
+  view(name) {
+    this.queryPlace.hidden = name !== "Query";
+    this.activityPlace.hidden = name !== "Activity";
+    for (const view of this.views) view.classList.toggle("on", view.firstChild.textContent === name);
+    this.activity.show(name === "Activity");
+  }
+
+  pick(name) {
+    this.tab = name;
+    for (const tab of this.tabs) tab.setAttribute("aria-selected", tab.textContent === name);
+    for (const [panel, node] of Object.entries(this.panels)) node.hidden = panel !== name;
+    if (name === "Chart") this.chart.resize();
+  }
+
+  key(event) {
+    if (event.key === "Escape") this.cancel();
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !event.defaultPrevented && !event.target.closest("dialog")) {
+      if (event.target.shadowRoot) return;
+      this.runCurrent();
+    }
+    if (!event.altKey || event.ctrlKey || event.metaKey) return;
+    const places = { Digit1: () => (this.view("Query"), this.editor.focus()), Digit2: () => (this.view("Query"), this.grid.scroll.focus()), Digit3: () => this.sidebar.filter.focus(), Digit4: () => this.view("Activity") };
+    if (places[event.code]) {
+      event.preventDefault();
+      places[event.code]();
+    }
+  }
+
+  say(message) {
+    this.status.textContent = message;
+  }
+
+  async refresh() {
+    try {
+      const catalog = await loadCatalog();
+      this.sidebar.setCatalog(catalog);
+      this.editor.setCatalog(catalog);
+    } catch (error) {
+      this.say(`The tables cannot be read: ${error.message}`);
+    }
+  }
+
+  cancel() {
+    this.running?.abort();
+  }
+
+  runCurrent() {
+    const statement = this.editor.current();
+    if (statement) this.runEach([statement]);
+  }
+
+  runAll() {
+    this.runEach(this.editor.all());
+  }
+
+  explain() {
+    const statement = this.editor.current();
+    if (!statement) return;
+    const isExplained = /^\s*EXPLAIN\b/i.test(statement.text);
+    const isQuery = /^\s*(\(|SELECT|WITH|VALUES|FROM|TABLE)/i.test(statement.text);
+    const prefix = isExplained ? "" : isQuery ? "EXPLAIN ANALYZE " : "EXPLAIN ";
+    this.runEach([{ ...statement, text: prefix + statement.text, prefix: prefix.length }]);
+  }
+
+  /** Runs statements one after the other, up to the first that fails. */
+  async runEach(list) {
+    if (this.running || !list.length) return;
+    this.view("Query");
+    const stop = new AbortController();
+    this.running = stop;
+    this.runButton.disabled = true;
+    this.stopButton.hidden = false;
+    this.message.hidden = true;
+    this.editor.showError(null);
+    const started = performance.now();
+    const clock = setInterval(() => this.watch(started), 250);
+    let [sql, changes] = ["", false];
+    let current = null;
+    try {
+      for (current of list) {
+        sql = current.text;
+        this.taken = 0;
+        this.sql = sql;
+        const before = performance.now();
+        const result = await run(sql, { signal: stop.signal, progress: (taken) => (this.taken = taken) });
+        changes ||= CHANGES_TABLES.test(sql);
+        this.remember(current, performance.now() - before, result);
+        this.show(sql, result);
+      }
+    } catch (error) {
+      this.remember(current, performance.now() - started, null);
+      this.fail(error, current, stop.signal.aborted);
+    } finally {
+      clearInterval(clock);
+      this.running = null;
+      this.runButton.disabled = false;
+      this.stopButton.hidden = true;
+      this.runProgress.hidden = true;
+      if (changes) this.refresh();
+    }
+  }
+
+  remember(statement, ms, result) {
+    if (statement.prefix) return;
+    const found = result?.columns ? result.rows.length : (result?.rows_changed ?? null);
+    this.sidebar.remember({ sql: statement.text, at: Date.now(), ms, rows: found, failed: result === null });
+  }
+
+  /** Shows the time and the progress of the statement that runs. */
+  async watch(started) {
+    const elapsed = performance.now() - started;
+    this.say(`Running … ${duration(elapsed)}${this.taken ? ` · ${count(this.taken)} rows` : ""}`);
+    if (elapsed < 400 || this.isWatching) return;
+    this.isWatching = true;
+    const own = await statements().then((all) => all.find((one) => one.text === this.sql.slice(0, one.text.length)), () => null);
+    this.isWatching = false;
+    const bar = this.runProgress.firstChild;
+    const share = own?.progress?.rows_total ? Math.min(own.progress.rows_done / own.progress.rows_total, 1) : null;
+    bar.classList.toggle("unknown", share === null || share === 1);
+    bar.style.width = share === null || share === 1 ? "" : `${share * 100}%`;
+    this.runProgress.hidden = !this.running;
+  }
+
+  show(sql, result) {
+    this.exports.disabled = !result.columns || sql.length > 30_000;
+    const notices = result.notices.length ? ` · ${result.notices.join(" · ")}` : "";
+    if (!result.columns) {
+      const changed = result.rows_changed === undefined ? "" : ` · ${count(result.rows_changed)} rows`;
+      this.say(`${result.tag}${changed} · ${duration(result.ms)}${notices}`);
+      this.tell(`${result.tag}${changed}`, "done");
+      return;
+    }
+    const rowCount = result.isCut ? `the first ${count(ROWS_MAX)} rows` : `${count(result.rows.length)} ${result.rows.length === 1 ? "row" : "rows"}`;
+    this.say(`${rowCount} · ${duration(result.ms)}${notices}`);
+    this.message.hidden = true;
+    this.grid.show(result);
+    this.chart.show(result);
+    if (result.columns.length === 1 && result.columns[0].name === "plan") {
+      drawPlan(this.panels.Plan, result.rows.map((row) => row[0]));
+      this.pick("Plan");
+    } else if (this.tab !== "Chart") this.pick("Table");
+  }
+
+  tell(message, kind, hint = "") {
+    this.message.className = `message ${kind}`;
+    this.message.replaceChildren(el("span", {}, message), hint ? el("span", { class: "hint" }, hint) : "");
+    this.message.hidden = false;
+  }
+
+  fail(error, statement, isCancelled) {
+    if (isCancelled) {
+      this.say("Cancelled.");
+      return this.tell("The statement was cancelled.", "done");
+    }
+    this.say("Failed.");
+    this.tell(error.message, "failed", [error.hint, error.sqlstate ? `SQLSTATE ${error.sqlstate}` : ""].filter(Boolean).join("  ·  "));
+    // The place of an error counts from the begin of what was sent.
+    const column = error.line === 1 ? error.column - (statement.prefix ?? 0) : error.column;
+    const sent = { ...statement, text: statement.text.slice(statement.prefix ?? 0) };
+    this.editor.showError({ line: error.line, column, message: error.message, hint: error.hint }, sent);
+  }
+
+  export() {
+    const format = this.exports.value;
+    this.exports.value = "";
+    if (!format || !this.sql) return;
+    const link = el("a", { href: exportUrl({ query: this.sql, format }), download: "" });
+    document.body.append(link);
+    link.click();
+    link.remove();
+  }
+
+  async storage(table) {
+    this.view("Query");
+    this.message.hidden = true;
+    try {
+      drawStorage(this.panels.Storage, table, await rows(`SELECT * FROM rowmill_storage('${plainName(table).replaceAll("'", "''")}')`));
+      this.pick("Storage");
+      this.say(`Storage of ${plainName(table)}`);
+    } catch (error) {
+      this.tell(error.message, "failed", error.hint);
+    }
+  }
+}
+
+/** Calls `move` while the pointer drags `handle`. */
+function drag(handle, move) {
+  handle.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    handle.setPointerCapture(event.pointerId);
+    handle.addEventListener("pointermove", move);
+    handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
+  });
+}
+
+new Console(document.getElementById("app"));

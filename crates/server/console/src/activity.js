@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { cancel, metrics, statements } from "./api.js";
 import { axes, timeText } from "./chart.js";
 import { button, el } from "./dom.js";
-import { bytes, count, duration, short } from "./format.js";
+import { bytes, clock, count, duration, short } from "./format.js";
 
 const LIST_MS = 1_000;
 const METRICS_MS = 2_000;
@@ -149,7 +149,7 @@ export class Activity {
       },
       padding: [8, 8, 0, 0],
       axes: axes({
-        x: { values: (_, ticks) => ticks.map((tick) => new Date(tick * 1e3).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false })), size: 24, space: 90 },
+        x: { values: (_, ticks) => ticks.map((tick) => clock(new Date(tick * 1e3))), size: 24, space: 90 },
         y: { values: (_, ticks) => ticks.map(chart.unit), size: 60, ...(chart.unit === bytes ? { incrs: POWERS } : {}) },
       }),
       series: [{ value: (_, at) => (at ? timeText(at) : "") }, ...series],

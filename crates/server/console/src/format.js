@@ -4,6 +4,12 @@ const COUNT = new Intl.NumberFormat("en-US");
 
 export const count = (number) => COUNT.format(number);
 
+/** A number of things: 1 row, 2 rows. */
+export const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
+
+/** The time of day. */
+export const clock = (date) => date.toLocaleTimeString("en-GB");
+
 export function bytes(number) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let [value, unit] = [number, 0];

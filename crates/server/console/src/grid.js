@@ -20,11 +20,23 @@ export class Grid {
     this.body.addEventListener("mousedown", (event) => this.point(event));
     this.body.addEventListener("dblclick", () => this.open());
     this.detail = el("div", { class: "cell-detail", hidden: true });
-    parent.append(this.scroll, this.detail);
+    this.empty = el("div", { class: "empty" }, "The rows of a query appear here.");
+    parent.append(this.empty, this.scroll, this.detail);
+    this.clear();
     new ResizeObserver(() => this.draw()).observe(this.scroll);
   }
 
+  /** Shows nothing. */
+  clear() {
+    this.scroll.hidden = true;
+    this.detail.hidden = true;
+    this.empty.hidden = false;
+  }
+
   show({ columns, rows }) {
+    this.empty.hidden = true;
+    this.scroll.hidden = false;
+    this.body.classList.toggle("none", rows.length === 0);
     this.columns = columns;
     this.rows = rows;
     this.order = null;
@@ -37,7 +49,7 @@ export class Grid {
       for (let row = 0; row < Math.min(rows.length, SAMPLED_ROWS); row++) {
         longest = Math.max(longest, cellText(rows[row][index]).length);
       }
-      return Math.round(Math.min(Math.max(longest, 4), 46) * 7.3 + 22);
+      return Math.round(Math.min(Math.max(longest, 4), 46) * (this.numeric[index] ? 7.9 : 7.3) + 24);
     });
     this.scroll.scrollTop = 0;
     this.scroll.scrollLeft = 0;

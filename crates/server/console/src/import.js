@@ -2,7 +2,7 @@
 
 import { importFile } from "./api.js";
 import { button, el, icon } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, counted } from "./format.js";
 
 const ENDINGS = {
   csv: "csv", tsv: "csv", txt: "csv", json: "json", jsonl: "json", ndjson: "json", parquet: "parquet", pq: "parquet",
@@ -116,7 +116,7 @@ export class ImportDialog {
         if (share === 1) message.textContent = "Loading …";
       };
       const { rows, created, notices } = await importFile(file, fields.table, parameters, told, this.stop.signal);
-      message.textContent = `${count(rows)} rows are in ${fields.table}${created ? ", which is new" : ""}.${notices ? ` ${notices.join(" ")}` : ""}`;
+      message.textContent = `${counted(rows, "row")} went into ${fields.table}${created ? ", which is new" : ""}.${notices ? ` ${notices.join(" ")}` : ""}`;
       this.done(fields.table);
       start.hidden = true;
       close.classList.add("primary");

@@ -7,7 +7,7 @@ import { loadCatalog, plainName } from "./catalog.js";
 import { Chart } from "./chart.js";
 import { button, el, icon, stored } from "./dom.js";
 import { Editor } from "./editor.js";
-import { count, duration } from "./format.js";
+import { count, counted, duration } from "./format.js";
 import { Grid } from "./grid.js";
 import { ImportDialog } from "./import.js";
 import { drawPlan } from "./plan.js";
@@ -199,7 +199,7 @@ class Console {
         this.show(sql, result);
       }
     } catch (error) {
-      this.remember(current, performance.now() - started, null);
+      this.remember(current, performance.now() - started, null, stop.signal.aborted ? "cancelled" : "failed");
       this.fail(error, current, stop.signal.aborted);
     } finally {
       clearInterval(clock);
@@ -211,16 +211,16 @@ class Console {
     }
   }
 
-  remember(statement, ms, result) {
+  remember(statement, ms, result, failed = null) {
     if (statement.prefix) return;
     const found = result?.columns ? result.rows.length : (result?.rows_changed ?? null);
-    this.sidebar.remember({ sql: statement.text, at: Date.now(), ms, rows: found, failed: result === null });
+    this.sidebar.remember({ sql: statement.text, at: Date.now(), ms, rows: found, failed });
   }
 
   /** Shows the time and the progress of the statement that runs. */
   async watch(started) {
     const elapsed = performance.now() - started;
-    this.say(`Running … ${duration(elapsed)}${this.taken ? ` · ${count(this.taken)} rows` : ""}`);
+    this.say(`Running … ${duration(elapsed)}${this.taken ? ` · ${counted(this.taken, "row")}` : ""}`);
     if (elapsed < 400 || this.isWatching) return;
     this.isWatching = true;
     const own = await statements().then((all) => all.find((one) => one.text === this.sql.slice(0, one.text.length)), () => null);
@@ -233,15 +233,19 @@ class Console {
   }
 
   show(sql, result) {
+    this.setStale(false);
     this.exports.disabled = !result.columns || sql.length > 30_000;
     const notices = result.notices.length ? ` · ${result.notices.join(" · ")}` : "";
     if (!result.columns) {
-      const changed = result.rows_changed === undefined ? "" : ` · ${count(result.rows_changed)} rows`;
+      const changed = result.rows_changed === undefined ? "" : ` · ${counted(result.rows_changed, "row")}`;
       this.say(`${result.tag}${changed} · ${duration(result.ms)}${notices}`);
       this.tell(`${result.tag}${changed}`, "done");
+      // Rows of an earlier statement would look like those of this one.
+      this.grid.clear();
+      this.chart.show({ columns: null });
       return;
     }
-    const rowCount = result.isCut ? `the first ${count(ROWS_MAX)} rows` : `${count(result.rows.length)} ${result.rows.length === 1 ? "row" : "rows"}`;
+    const rowCount = result.isCut ? `the first ${count(ROWS_MAX)} rows` : counted(result.rows.length, "row");
     this.say(`${rowCount} · ${duration(result.ms)}${notices}`);
     this.message.hidden = true;
     this.grid.show(result);
@@ -258,7 +262,13 @@ class Console {
     this.message.hidden = false;
   }
 
+  /** Shows rows of an earlier statement faintly after one that has failed. */
+  setStale(isStale) {
+    for (const panel of Object.values(this.panels)) panel.classList.toggle("stale", isStale);
+  }
+
   fail(error, statement, isCancelled) {
+    this.setStale(true);
     if (isCancelled) {
       this.say("Cancelled.");
       return this.tell("The statement was cancelled.", "done");
@@ -286,6 +296,7 @@ class Console {
     this.message.hidden = true;
     try {
       drawStorage(this.panels.Storage, table, await rows(`SELECT * FROM rowmill_storage('${plainName(table).replaceAll("'", "''")}')`));
+      this.setStale(false);
       this.pick("Storage");
       this.say(`Storage of ${plainName(table)}`);
     } catch (error) {

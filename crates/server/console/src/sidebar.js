@@ -2,7 +2,7 @@
 
 import { plainName, quoted, sqlName } from "./catalog.js";
 import { el, icon, stored } from "./dom.js";
-import { bytes, count, duration, short } from "./format.js";
+import { bytes, clock, count, counted, duration, short } from "./format.js";
 
 const HISTORY_MAX = 200;
 
@@ -110,8 +110,8 @@ export class Sidebar {
       },
         el("div", { class: "history-sql" }, entry.sql.replace(/\s+/g, " ").slice(0, 160)),
         el("div", { class: "history-facts" },
-          today ? when.toLocaleTimeString() : when.toLocaleString(),
-          entry.failed ? " · failed" : ` · ${duration(entry.ms)}${entry.rows === null ? "" : ` · ${count(entry.rows)} rows`}`));
+          today ? clock(when) : `${when.toLocaleDateString("en-CA")} ${clock(when)}`,
+          entry.failed ? ` · ${entry.failed}` : ` · ${duration(entry.ms)}${entry.rows === null ? "" : ` · ${counted(entry.rows, "row")}`}`));
       node.action = open;
       return node;
     });

@@ -180,16 +180,9 @@ struct KnownLists {
 /// The groups of all workers, ready to be merged.
 enum GatheredGroups {
     /// The groups of the only part, until a worker takes them.
-    Complete(Mutex<Option<WholeGroups>>),
+    Complete(Mutex<Option<CompleteGroups>>),
     InMemory(HeldGroups),
     OnDisk(SpilledGroups),
-}
-
-/// Groups that need no merge.
-struct WholeGroups {
-    groups: CompleteGroups,
-    texts: TextStore,
-    memory: Reservation,
 }
 
 /// The partitions of all workers on disk.
@@ -423,9 +416,7 @@ impl GroupBy {
     /// Puts the partitions of all workers side by side and plans which of them to merge together.
     fn join(&self, mut workers: Vec<gather::WorkerGroups>) -> Result<GatheredGroups> {
         if let Some(place) = workers.iter().position(|worker| worker.complete.is_some()) {
-            let gather::WorkerGroups { complete, texts, memory, .. } = workers.swap_remove(place);
-            let whole = complete.map(|groups| WholeGroups { groups, texts, memory });
-            return Ok(GatheredGroups::Complete(Mutex::new(whole)));
+            return Ok(GatheredGroups::Complete(Mutex::new(workers.swap_remove(place).complete)));
         }
         match workers.iter().any(|worker| worker.spilled.is_some()) {
             true => self.join_spilled(workers).map(GatheredGroups::OnDisk),
@@ -491,11 +482,9 @@ impl GroupBy {
     fn merge_next(&self, gathered: &GatheredGroups) -> Result<Option<RecordBatch>> {
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
         match gathered {
-            GatheredGroups::Complete(whole) => {
-                let Some(WholeGroups { groups, texts, memory }) = whole.lock().take() else { return Ok(None) };
-                let batch = groups.batch(&self.recipe, &self.request, &texts);
-                drop(memory);
-                batch.map(Some)
+            GatheredGroups::Complete(groups) => {
+                let groups = groups.lock().take();
+                groups.map(|groups| groups.into_batch(&self.recipe, &self.request)).transpose()
             }
             GatheredGroups::InMemory(held) => self.merge_held(held, number),
             GatheredGroups::OnDisk(spilled) => self.merge_spilled(spilled, number),
@@ -592,10 +581,16 @@ impl GroupBy {
             &logged,
             texts,
         )?);
-        let options = RecordBatchOptions::new().with_row_count(Some(given));
-        RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options)
-            .map_err(|error| Error::internal(format!("the groups of {}: {error}", self.source.name())))
+        batch_of(&self.request, columns, given)
     }
+}
+
+/// Puts the columns of `groups` groups together.
+fn batch_of(request: &GroupRequest, columns: Vec<ArrayRef>, groups: usize) -> Result<RecordBatch> {
+    // A grouping without keys and aggregates has groups, but no columns.
+    let options = RecordBatchOptions::new().with_row_count(Some(groups));
+    RecordBatch::try_new_with_options(Arc::clone(&request.schema), columns, &options)
+        .map_err(|error| Error::internal(format!("the groups of {OWNER}: {error}")))
 }
 
 impl HeldGroups {

@@ -5,17 +5,17 @@
 
 use std::mem::size_of;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, Reservation, Result};
+use rowmill_base::{Broker, Error, Reservation, Result};
 
 use super::bits::{Bits, array_of, bits_of};
 use super::gather::Recipe;
 use super::local::LocalGroups;
-use super::rows::{PartValues, take};
-use super::state::{Beside, Finished, Groups};
+use super::rows::{PartRows, PartValues, take};
+use super::state::{Beside, Finished, Grouped, Groups};
 use super::texts::TextStore;
-use super::{GroupRequest, OWNER};
+use super::{GroupRequest, OWNER, batch_of};
 
 /// Groups that have all of their rows.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub(super) struct CompleteGroups {
     groups: usize,
     /// The results of the logs, by log, then by aggregate of the log.
     logged: Vec<Vec<ArrayRef>>,
+    /// The memory of all that.
+    memory: Reservation,
+    /// The texts of the aggregates.
+    texts: TextStore,
 }
 
 impl CompleteGroups {
@@ -38,13 +42,15 @@ impl CompleteGroups {
         columns.all(|(column, key)| column.kind() == key.values.data_type())
     }
 
-    /// Makes the groups of a part without their aggregates. Takes their memory from `memory`.
+    /// Makes the groups of a part, to which `rows` belong. Takes their memory from `broker`.
     pub(super) fn of(
         recipe: &Recipe,
         local: &LocalGroups,
         keys: &[PartValues],
-        memory: &mut Reservation,
+        rows: &PartRows<'_>,
+        broker: &Broker,
     ) -> Result<CompleteGroups> {
+        let mut memory = broker.reservation(OWNER);
         let (groups, initial) = (local.first_rows.len(), recipe.states.initial());
         // A grouping without aggregates has no words.
         let stride = initial.len();
@@ -55,31 +61,29 @@ impl CompleteGroups {
         }
         let keys = keys.iter().map(|key| first_values(key, &local.first_rows)).collect::<Result<Vec<_>>>()?;
         memory.grow(keys.iter().map(|key| key.get_array_memory_size() as u64).sum())?;
-        Ok(CompleteGroups { keys, words, stride, groups, logged: Vec::new() })
-    }
-
-    /// Computes the results of the logs from their rows in `beside`, after all rows were added.
-    pub(super) fn finish_logs(&mut self, recipe: &Recipe, beside: &mut Beside, memory: &mut Reservation) -> Result<()> {
-        for (log, rows) in recipe.states.logs().iter().zip(&mut beside.logs) {
-            rows.settle(log, &mut beside.texts)?;
-            self.logged.push(log.finish(vec![rows.take_rows()], self.groups, &beside.texts, memory)?);
+        let states = &recipe.states;
+        let parts = 0..states.parts();
+        let inputs = states.inputs(rows, parts.clone())?;
+        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&local.groups), weights: rows.weights() };
+        let mut beside = Beside::new(states, || broker.reservation(OWNER));
+        states.add(parts, &inputs, &grouped, &mut Groups { words: &mut words, stride, at: 0 }, &mut beside)?;
+        let Beside { mut texts, logs, .. } = beside;
+        let mut logged = Vec::with_capacity(logs.len());
+        for (log, mut rows) in states.logs().iter().zip(logs) {
+            rows.settle(log, &mut texts)?;
+            logged.push(log.finish(vec![rows.take_rows()], groups, &texts, &mut memory)?);
         }
-        Ok(())
+        Ok(CompleteGroups { keys, words, stride, groups, logged, memory, texts })
     }
 
-    /// The aggregates, to add rows to them.
-    pub(super) fn groups(&mut self) -> Groups<'_> {
-        Groups { words: &mut self.words, stride: self.stride, at: 0 }
-    }
-
-    /// The groups as columns. `texts` has the texts of their aggregates.
-    pub(super) fn batch(&self, recipe: &Recipe, request: &GroupRequest, texts: &TextStore) -> Result<RecordBatch> {
-        let mut columns = recipe.layout.outputs(&self.keys, self.groups, &request.functions)?;
-        let finished = Finished { rows: &self.words, stride: self.stride.max(1), at: 0 };
-        columns.extend(recipe.states.finish(finished, &self.logged, texts)?);
-        let options = RecordBatchOptions::new().with_row_count(Some(self.groups));
-        RecordBatch::try_new_with_options(request.schema.clone(), columns, &options)
-            .map_err(|error| Error::internal(format!("the groups of {OWNER}: {error}")))
+    /// The groups as columns. The memory of the groups is given back.
+    pub(super) fn into_batch(self, recipe: &Recipe, request: &GroupRequest) -> Result<RecordBatch> {
+        let CompleteGroups { keys, words, stride, groups, logged, memory, texts } = self;
+        let mut columns = recipe.layout.outputs(&keys, groups, &request.functions)?;
+        let finished = Finished { rows: &words, stride: stride.max(1), at: 0 };
+        columns.extend(recipe.states.finish(finished, &logged, &texts)?);
+        drop(memory);
+        batch_of(request, columns, groups)
     }
 }
 

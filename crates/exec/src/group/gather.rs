@@ -200,13 +200,17 @@ impl<'a> Gatherer<'a> {
         if !rows.is_block() || self.recipe.enough.is_some() {
             return self.add_by_rows(rows, &keys, &states.inputs(rows, all)?);
         }
+        let few_groups_max = self.recipe.policy.groups_max / 2;
         if self.has_only_part && CompleteGroups::are_possible(self.recipe, &keys) {
             let local = local::group_all(&keys, rows.len())?;
-            if local.first_rows.len() > self.recipe.policy.groups_max / 2 {
-                return self.complete(&local, &keys, rows);
-            }
-            let keys = KeyValues::new(layout, &keys, local.first_rows.len())?;
-            return self.add_groups(local, &keys, rows);
+            // Few groups are added faster through the table.
+            return match local.first_rows.len() > few_groups_max {
+                true => {
+                    self.complete = Some(CompleteGroups::of(self.recipe, &local, &keys, rows, &self.broker)?);
+                    Ok(())
+                }
+                false => self.add_groups(local, &keys, rows),
+            };
         }
         match local::group(&keys, rows.len())? {
             None => {
@@ -215,29 +219,14 @@ impl<'a> Gatherer<'a> {
                 keys.adopt(0..rows.len(), &mut self.beside.texts)?;
                 self.put_rows(0..rows.len(), &keys, &inputs, rows.weights())
             }
+            // A block with few groups goes through the table, which joins them with those of earlier blocks. Many
+            // groups would only flush the table, so we put them into partitions at once.
+            Some(local) if local.first_rows.len() <= few_groups_max => self.add_groups(local, &keys, rows),
             Some(local) => {
-                // A block with few groups goes through the table, which joins them with those of earlier blocks. Many
-                // groups would only flush the table, so we put them into partitions at once.
-                let groups = local.first_rows.len();
-                let keys = KeyValues::new(layout, &keys, groups)?;
-                match groups <= self.recipe.policy.groups_max / 2 {
-                    true => self.add_groups(local, &keys, rows),
-                    false => self.put_groups(&local, keys, &states.inputs(rows, all)?, rows),
-                }
+                let keys = KeyValues::new(layout, &keys, local.first_rows.len())?;
+                self.put_groups(&local, keys, &states.inputs(rows, all)?, rows)
             }
         }
-    }
-
-    /// Makes the groups of the only part. They have all of their rows, so they need no partitions and no merge.
-    fn complete(&mut self, local: &LocalGroups, keys: &[PartValues], rows: &PartRows<'_>) -> Result<()> {
-        let states = &self.recipe.states;
-        let inputs = states.inputs(rows, 0..states.parts())?;
-        let mut complete = CompleteGroups::of(self.recipe, local, keys, &mut self.memory)?;
-        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&local.groups), weights: rows.weights() };
-        states.add(0..states.parts(), &inputs, &grouped, &mut complete.groups(), &mut self.beside)?;
-        complete.finish_logs(self.recipe, &mut self.beside, &mut self.memory)?;
-        self.complete = Some(complete);
-        Ok(())
     }
 
     /// Groups rows that no other worker shares groups with, and returns the groups.
@@ -315,8 +304,9 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds all rows of a block, whose groups within the block are known.
-    fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, rows: &PartRows<'_>) -> Result<()> {
-        let states = &self.recipe.states;
+    fn add_groups(&mut self, local: LocalGroups, keys: &[PartValues], rows: &PartRows<'_>) -> Result<()> {
+        let Recipe { layout, states, .. } = self.recipe;
+        let keys = KeyValues::new(layout, keys, local.first_rows.len())?;
         let in_pieces = match local.first_rows.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
             true => states.in_pieces(rows)?,
             false => None,
@@ -329,11 +319,10 @@ impl<'a> Gatherer<'a> {
         for first_rows in first_rows.chunks(ROWS_PARTITIONED_AT_ONCE) {
             let places = first_rows.iter().map(|row| *row as usize);
             self.fill_chunk(first_rows.len(), |chunk| keys.write(places, chunk))?;
-            self.table.find(&self.recipe.layout, &self.chunk, keys, &mut self.beside.texts, &mut self.numbers)?;
+            self.table.find(layout, &self.chunk, &keys, &mut self.beside.texts, &mut self.numbers)?;
         }
         // Alike rows within a block say nothing about rows of several blocks, so only the block's groups count.
         self.rows_taken += first_rows.len() * self.recipe.policy.rows_per_group_min;
-        let layout = &self.recipe.layout;
         if let Some(in_pieces) = &in_pieces {
             let mut table = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
             states.add_in_pieces(in_pieces, &groups, &self.numbers, &mut table)?;
@@ -520,10 +509,7 @@ impl<'a> Gatherer<'a> {
             self.spill()?;
         }
         let spilled = self.spiller.map(GroupSpiller::finish).transpose()?;
-        let (partitions, mut memory) = self.partitions.finish();
-        if self.complete.is_some() {
-            memory = self.memory;
-        }
+        let (partitions, memory) = self.partitions.finish();
         Ok(WorkerGroups { partitions, texts: self.beside.texts, memory, spilled, complete: self.complete })
     }
 }

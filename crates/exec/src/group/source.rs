@@ -81,14 +81,6 @@ impl GroupSource {
             GroupSource::Batches(_) => usize::MAX,
         }
     }
-
-    /// The name of the source in errors.
-    pub(super) fn name(&self) -> String {
-        match self {
-            GroupSource::Table(source) => format!("table {}", source.table().name),
-            GroupSource::Batches(_) => "batches".to_owned(),
-        }
-    }
 }
 
 impl GroupBy {

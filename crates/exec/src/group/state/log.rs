@@ -553,9 +553,7 @@ impl LogRows {
         };
         let places: Vec<usize> = match (mask, rows.weights) {
             (None, _) if log.keeps_first() => self.firsts(log, order, rows.rows.clone(), rows, groups)?,
-            (Some(mask), _) if log.keeps_first() => {
-                self.firsts(log, order, of_mask(mask).into_iter(), rows, groups)?
-            }
+            (Some(mask), _) if log.keeps_first() => self.firsts(log, order, of_mask(mask).into_iter(), rows, groups)?,
             // A value of a value list stays once for each row that it represents. Distinct values need no copies.
             (_, Some(weights)) if log.reads.kept == Kept::All => {
                 let places = mask.map_or_else(|| rows.rows.clone().collect(), of_mask);

@@ -5,6 +5,7 @@ use rowmill_base::{Cancel, Error, Result};
 
 use super::super::{BaseChecked, note_problem};
 use super::head::HEAD_PAGES;
+use super::key_parts::KeyParts;
 use super::open_tree::TreeRead;
 use super::page::{LeafValue, LongValue, PAGE_BYTES, Page, PagePointer};
 
@@ -41,8 +42,8 @@ struct KeyBounds<'m> {
 }
 
 impl KeyBounds<'_> {
-    fn hold(&self, key: &[u8]) -> bool {
-        self.lower <= key && self.upper.is_none_or(|upper| key < upper)
+    fn hold(&self, key: KeyParts<'_>) -> bool {
+        key.compare(self.lower).is_ge() && self.upper.is_none_or(|upper| key.compare(upper).is_lt())
     }
 }
 
@@ -78,8 +79,8 @@ impl<'r> CheckWalk<'r> {
     fn branch(&mut self, page: &Page<'r>, level: u32, bounds: KeyBounds<'r>) -> Result<u64> {
         let mut entries = 0;
         for at in 0..page.nodes() {
-            let lower = if at == 0 { bounds.lower } else { page.key(at) };
-            let upper = if at + 1 < page.nodes() { Some(page.key(at + 1)) } else { bounds.upper };
+            let lower = if at == 0 { bounds.lower } else { page.branch_key(at) };
+            let upper = if at + 1 < page.nodes() { Some(page.branch_key(at + 1)) } else { bounds.upper };
             let child = page.child(at);
             let problems = self.checked.page_problems.len();
             let below = self.page(child.page, level - 1, KeyBounds { lower, upper })?;
@@ -109,7 +110,7 @@ impl<'r> CheckWalk<'r> {
             if let LeafValue::Long(value) = page.value(at) {
                 self.rest_of_page(value)?;
             }
-            self.checked.entry_bytes += (page.key(at).len() + len) as u64;
+            self.checked.entry_bytes += (page.key_len(at) + len) as u64;
         }
         Ok(page.nodes() as u64)
     }

@@ -20,7 +20,11 @@ use rowmill_io::DiskFile;
 use super::page::{LEVELS_MAX, LongValue, PAGE_BYTES, PagePointer, checksum_of, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"ROWMTREE";
-const LAYOUT: u32 = 1;
+/// The layout of new states: leaves have short keys.
+const LAYOUT: u32 = 2;
+/// The layout of earlier versions. Pages tell whether their keys are short, so such a state is read as it is, and each
+/// write brings the pages that it changes to the new layout.
+const LAYOUT_OF_WHOLE_KEYS: u32 = 1;
 const HEAD_LEN: usize = 84;
 
 /// The first page that is not a head.
@@ -82,7 +86,7 @@ impl TreeState {
             return Ok(None);
         }
         let layout = u32_at(head, 8);
-        if layout != LAYOUT || u32_at(head, 12) != PAGE_BYTES as u32 {
+        if !matches!(layout, LAYOUT_OF_WHOLE_KEYS | LAYOUT) || u32_at(head, 12) != PAGE_BYTES as u32 {
             return Err(Error::newer_format(format!(
                 "{name}: the base has layout {layout} with pages of {} bytes, and this build reads layout {LAYOUT} \
                  with pages of {PAGE_BYTES} bytes",
@@ -147,7 +151,7 @@ pub(super) fn head_offsets(generation: u64) -> [u64; 2] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use rowmill_base::ErrorKind;
@@ -159,6 +163,20 @@ mod tests {
         let page = PagePointer { number: 9, checksum: 10 };
         let free = LongValue { first: PagePointer { number: 11, checksum: 12 }, len: 13 };
         TreeState { generation, commit: CommitId(7), root: page, levels: 3, entries: 5, pages: 100, free }
+    }
+
+    /// Stores the checksum of a head that was changed.
+    fn sign(head: &mut [u8; PAGE_BYTES]) {
+        let sum = checksum_of(&head[..HEAD_LEN]);
+        head[HEAD_LEN..HEAD_LEN + 4].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// The head of a state in the layout of whole keys.
+    pub(in super::super) fn of_whole_keys(state: &TreeState) -> [u8; PAGE_BYTES] {
+        let mut head = state.encode();
+        head[8] = LAYOUT_OF_WHOLE_KEYS as u8;
+        sign(&mut head);
+        head
     }
 
     /// A file with the heads of two generations.
@@ -195,9 +213,8 @@ mod tests {
     fn a_file_without_heads_or_of_another_layout_is_refused() {
         let file = file();
         let mut newer = state(6).encode();
-        newer[8] = 2;
-        let sum = checksum_of(&newer[..HEAD_LEN]);
-        newer[HEAD_LEN..HEAD_LEN + 4].copy_from_slice(&sum.to_le_bytes());
+        newer[8] = 3;
+        sign(&mut newer);
         file.write_all_at(&newer, head_offsets(6)[0]).unwrap();
         assert_eq!(newest_state(&*file, "base").unwrap_err().kind(), ErrorKind::NewerFormat);
         file.write_all_at(&vec![0; HEAD_PAGES as usize * PAGE_BYTES], 0).unwrap();

@@ -15,7 +15,6 @@ use rowmill_base::Result;
 
 use super::page::{Page, PagePointer};
 use super::reader::{Path, PathStep, TreeReader};
-use crate::key_bytes::compare;
 
 /// The most keys that are looked up in turns. A processor waits for about as many lines of memory at a time.
 pub(super) const LOOKUPS_AT_ONCE: usize = 16;
@@ -60,7 +59,7 @@ impl TreeReader {
             let searches = &mut searches[..far];
             self.search_in_turns(path, level, searches)?;
             for KeySearch { at, key, page, node, .. } in searches {
-                if *node < page.nodes() && compare(page.key(*node), key).is_eq() {
+                if *node < page.nodes() && page.has_key(*node, key) {
                     values[*at] = Some(self.value(page, *node)?);
                 }
             }

@@ -25,6 +25,7 @@ mod file;
 mod free_pages;
 mod head;
 mod held_reads;
+mod key_parts;
 mod lookups;
 mod mapped_pages;
 mod names;

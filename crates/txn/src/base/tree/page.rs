@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! page     number (u64) | generation (u64) | kind (u8) | level (u8) | nodes (u16) | common (u16) | used (u16)
-//!          | slots | nodes, in the order of their keys | zeros
+//!          | slots | in a leaf: the common bytes of all keys | nodes, in the order of their keys | zeros
 //! slot     offset of the node (u16) | length of its key (u16) | head (u32)
-//! node     in a leaf:   key | length of the value (u16) | value
-//!          or:          key | 65535 (u16) | first page (u64) | length of the value (u64) | checksum (u32)
+//! node     in a leaf:   rest of the key | length of the value (u16) | value
+//!          or:          rest of the key | 65535 (u16) | first page (u64) | length of the value (u64) | checksum (u32)
 //!          in a branch: key | page (48 bits) | checksum (u32) | entries below (48 bits)
 //! ```
 //!
@@ -22,13 +22,23 @@
 //! heads   100  110  119  131  140        120: (120 - 100) / (140 - 100) of 4 nodes = node 2, and its neighbours
 //! ```
 //!
+//! **Short keys.** A leaf stores the common bytes once, and of each key only the rest after its head:
+//!
+//! ```text
+//! keys     order:7:0001:a  order:7:0002:b        common bytes  order:7:    heads  0001  0002    rests  :a  :b
+//! ```
+//!
+//! A bit of the kind marks leaves with short keys. Leaves of earlier versions have whole keys. Branches have them too,
+//! because their keys are short anyway.
+//!
 //! **Checksums.** Whatever names a page also has its checksum: a branch for the pages below it, the head of the file
 //! for the root. So a page that was exchanged, damaged, written to a wrong place or not written at all does not match.
 
 use std::cmp::Ordering;
 
 use super::super::KEY_LEN_MAX;
-use crate::key_bytes::{common_bytes, compare};
+use super::key_parts::{HEAD_BYTES, KeyParts};
+use crate::key_bytes::compare;
 
 /// The length of a page in bytes.
 pub(super) const PAGE_BYTES: usize = 4_096;
@@ -44,6 +54,8 @@ const BRANCH: u8 = 2;
 
 /// The bit of the kind that marks a page with evenly spread heads.
 const EVEN: u8 = 0x80;
+/// The bit of the kind that marks a leaf with short keys.
+const SHORT: u8 = 0x40;
 
 /// The most nodes between a node and the place that its head tells, in a page with evenly spread heads. A search of
 /// such a page compares the eight heads around that place, which are mostly in one line of memory. In pages of 70
@@ -120,6 +132,8 @@ pub(super) struct Page<'m> {
     nodes: usize,
     is_branch: bool,
     is_even: bool,
+    /// The bytes of each key that its node lacks: 0, or those that are common to all keys and the head.
+    left_out: usize,
 }
 
 impl<'m> Page<'m> {
@@ -127,8 +141,9 @@ impl<'m> Page<'m> {
     #[inline]
     pub(super) fn of_checked(number: u64, bytes: &'m PageBytes) -> Page<'m> {
         let kind = bytes[16];
-        let (is_branch, is_even) = (kind & !EVEN == BRANCH, kind & EVEN != 0);
-        Page { number, bytes, nodes: usize::from(u16_at(bytes, 18)), is_branch, is_even }
+        let (is_branch, is_even) = (kind & !(EVEN | SHORT) == BRANCH, kind & EVEN != 0);
+        let left_out = if kind & SHORT != 0 { usize::from(u16_at(bytes, 20)) + HEAD_BYTES } else { 0 };
+        Page { number, bytes, nodes: usize::from(u16_at(bytes, 18)), is_branch, is_even, left_out }
     }
 
     /// The number of nodes, at least 1.
@@ -157,25 +172,68 @@ impl<'m> Page<'m> {
         u32_at(self.bytes, HEADER_LEN + at * SLOT_LEN + 4)
     }
 
-    /// Where the key of a node begins and ends.
+    /// The length of the key of a node.
     #[inline]
-    fn key_range(&self, at: usize) -> (usize, usize) {
-        let slot = HEADER_LEN + at * SLOT_LEN;
-        let start = usize::from(u16_at(self.bytes, slot));
-        (start, start + usize::from(u16_at(self.bytes, slot + 2)))
+    pub(super) fn key_len(&self, at: usize) -> usize {
+        usize::from(u16_at(self.bytes, HEADER_LEN + at * SLOT_LEN + 2))
     }
 
+    /// Where the stored part of a node's key begins and ends.
     #[inline]
-    pub(super) fn key(&self, at: usize) -> &'m [u8] {
-        let (start, end) = self.key_range(at);
+    fn stored_range(&self, at: usize) -> (usize, usize) {
+        let start = usize::from(u16_at(self.bytes, HEADER_LEN + at * SLOT_LEN));
+        (start, start + self.key_len(at).saturating_sub(self.left_out))
+    }
+
+    /// The stored part of a node's key.
+    #[inline]
+    fn stored(&self, at: usize) -> &'m [u8] {
+        let (start, end) = self.stored_range(at);
         &self.bytes[start..end]
+    }
+
+    /// The key of a branch's node.
+    #[inline]
+    pub(super) fn branch_key(&self, at: usize) -> &'m [u8] {
+        debug_assert!(self.is_branch, "a leaf may have short keys");
+        self.stored(at)
+    }
+
+    /// The key of a node.
+    #[inline]
+    pub(super) fn key(&self, at: usize) -> KeyParts<'m> {
+        match self.left_out {
+            0 => KeyParts::whole(self.stored(at)),
+            _ => KeyParts::new(self.prefix(), self.head(at), self.stored(at), self.key_len(at)),
+        }
+    }
+
+    /// The bytes with which all keys begin, except the first one of a branch.
+    #[inline]
+    fn prefix(&self) -> &'m [u8] {
+        let (common, first) = (self.common(), self.first_key());
+        let start = match self.left_out {
+            0 if first == self.nodes => return &[],
+            0 => self.stored_range(first).0,
+            _ => HEADER_LEN + self.nodes * SLOT_LEN,
+        };
+        &self.bytes[start..start + common]
+    }
+
+    /// The bytes of a node's key after its head.
+    #[inline]
+    fn rest(&self, at: usize) -> &'m [u8] {
+        match self.left_out {
+            0 => self.stored(at).get(self.common() + HEAD_BYTES..).unwrap_or_default(),
+            _ => self.stored(at),
+        }
     }
 
     /// The child of a branch's node.
     #[inline]
     pub(super) fn child(&self, at: usize) -> ChildPage {
         debug_assert!(self.is_branch, "only a branch has children");
-        let (_, end) = self.key_range(at);
+        let (_, end) = self.stored_range(at);
         let page = PagePointer { number: u48_at(self.bytes, end), checksum: u32_at(self.bytes, end + 6) };
         ChildPage { page, entries: u48_at(self.bytes, end + 10) }
     }
@@ -183,22 +241,15 @@ impl<'m> Page<'m> {
     /// The value of a leaf's node.
     #[inline]
     pub(super) fn value(&self, at: usize) -> LeafValue<'m> {
-        self.entry(at).1
-    }
-
-    /// The key and the value of a leaf's node.
-    #[inline]
-    pub(super) fn entry(&self, at: usize) -> (&'m [u8], LeafValue<'m>) {
         debug_assert!(!self.is_branch, "only a leaf has values");
-        let (key, end) = self.key_range(at);
-        let key = &self.bytes[key..end];
+        let (_, end) = self.stored_range(at);
         let start = end + size_of::<u16>();
         match u16_at(self.bytes, end) {
             LONG => {
                 let first = PagePointer { number: u64_at(self.bytes, start), checksum: u32_at(self.bytes, start + 16) };
-                (key, LeafValue::Long(LongValue { first, len: u64_at(self.bytes, start + 8) }))
+                LeafValue::Long(LongValue { first, len: u64_at(self.bytes, start + 8) })
             }
-            len => (key, LeafValue::InPage(&self.bytes[start..start + usize::from(len)])),
+            len => LeafValue::InPage(&self.bytes[start..start + usize::from(len)]),
         }
     }
 
@@ -215,14 +266,12 @@ impl<'m> Page<'m> {
         if first == self.nodes {
             return first;
         }
-        let common = self.common();
-        let prefix = &self.key(first)[..common];
-        match compare(&key[..common.min(key.len())], prefix) {
-            Ordering::Less => return first,
-            Ordering::Greater => return self.nodes,
-            Ordering::Equal => {}
-        }
-        let head = head_of(&key[common..]);
+        let sought = match self.sought(key) {
+            Ok(sought) => sought,
+            Err(Ordering::Less) => return first,
+            Err(_) => return self.nodes,
+        };
+        let head = sought.head;
         let low = match self.is_even {
             true => self.first_even(first, head),
             false => self.heads_before(first, self.nodes, |other| other < head),
@@ -233,7 +282,40 @@ impl<'m> Page<'m> {
         // Most keys have a head of their own.
         let is_alone = low + 1 == self.nodes || self.head(low + 1) != head;
         let high = if is_alone { low + 1 } else { self.heads_before(low + 1, self.nodes, |other| other == head) };
-        self.search_keys(low, high, key)
+        self.search_rests(low, high, &sought)
+    }
+
+    /// Splits a key at the common bytes of this page. Returns its order to all keys of the page if it begins with
+    /// other bytes.
+    #[inline]
+    fn sought<'k>(&self, key: &'k [u8]) -> Result<SoughtKey<'k>, Ordering> {
+        let common = self.common();
+        match compare(&key[..common.min(key.len())], self.prefix()) {
+            Ordering::Equal => {
+                let rest = key.get(common + HEAD_BYTES..).unwrap_or_default();
+                Ok(SoughtKey { head: head_of(&key[common..]), rest, len: key.len() })
+            }
+            order => Err(order),
+        }
+    }
+
+    /// Compares the key of a node with a sought key of the same head.
+    #[inline]
+    fn compare_rest(&self, at: usize, sought: &SoughtKey<'_>) -> Ordering {
+        // Missing bytes of a head count as zeros, so that keys may differ only in their lengths.
+        compare(self.rest(at), sought.rest).then_with(|| self.key_len(at).cmp(&sought.len))
+    }
+
+    /// Compares the key of a node with a sought key.
+    #[inline]
+    fn compare(&self, at: usize, sought: &SoughtKey<'_>) -> Ordering {
+        self.head(at).cmp(&sought.head).then_with(|| self.compare_rest(at, sought))
+    }
+
+    /// Whether a leaf's node has this key.
+    #[inline]
+    pub(super) fn has_key(&self, at: usize, key: &[u8]) -> bool {
+        self.key_len(at) == key.len() && self.sought(key).is_ok_and(|sought| self.compare(at, &sought).is_eq())
     }
 
     /// Returns the first node from `first` on whose head is not less than `head`, in a page with evenly spread heads.
@@ -280,11 +362,11 @@ impl<'m> Page<'m> {
         low
     }
 
-    /// Does the work of [`Page::search`] in `low..high` by whole keys.
-    fn search_keys(&self, mut low: usize, mut high: usize, key: &[u8]) -> usize {
+    /// Does the work of [`Page::search`] in `low..high`, whose keys have the head of `sought`.
+    fn search_rests(&self, mut low: usize, mut high: usize, sought: &SoughtKey<'_>) -> usize {
         while low < high {
             let middle = low.midpoint(high);
-            let is_before = match compare(self.key(middle), key) {
+            let is_before = match self.compare_rest(middle, sought) {
                 Ordering::Less => true,
                 Ordering::Equal => self.is_branch,
                 Ordering::Greater => false,
@@ -304,29 +386,29 @@ impl<'m> Page<'m> {
     #[inline]
     pub(super) fn is_around(&self, key: &[u8]) -> bool {
         // A key before the second node may be in an earlier page, and one after the last node in a later page.
-        self.nodes > 1 && compare(self.key(1), key).is_le() && compare(self.key(self.nodes - 1), key).is_gt()
-    }
-
-    #[inline]
-    fn is_before(&self, at: usize, key: &[u8]) -> bool {
-        compare(self.key(at), key).is_lt()
+        self.nodes > 1
+            && compare(self.branch_key(1), key).is_le()
+            && compare(self.branch_key(self.nodes - 1), key).is_gt()
     }
 
     /// Returns the first node of this leaf whose key is not less than `key`. Looks near node `from` first, because the
     /// next key is usually near. Returns `None` if the node may be in another leaf.
     #[inline]
     pub(super) fn search_near(&self, from: usize, key: &[u8]) -> Option<usize> {
-        if self.is_before(from, key) {
+        // A key that begins with other bytes is before or after all keys of this leaf.
+        let sought = self.sought(key).ok()?;
+        let is_before = |at: usize| self.compare(at, &sought).is_lt();
+        if is_before(from) {
             // Keys in order often follow one another directly.
-            if from + 1 < self.nodes && !self.is_before(from + 1, key) {
+            if from + 1 < self.nodes && !is_before(from + 1) {
                 return Some(from + 1);
             }
-            return (!self.is_before(self.nodes - 1, key)).then(|| self.search(key));
+            return (!is_before(self.nodes - 1)).then(|| self.search(key));
         }
-        if from > 0 && self.is_before(from - 1, key) {
+        if from > 0 && is_before(from - 1) {
             return Some(from);
         }
-        compare(self.key(0), key).is_le().then(|| self.search(key))
+        self.compare(0, &sought).is_le().then(|| self.search(key))
     }
 
     /// The number of entries below the nodes before `at` of a branch.
@@ -343,13 +425,22 @@ fn place_of_head(head: u32, least: u32, most: u32, nodes: usize) -> usize {
     (((head - least) as f32 * places) as usize).min(nodes - 1)
 }
 
+/// A key that is looked for in a page, split at the common bytes of the page.
+struct SoughtKey<'k> {
+    head: u32,
+    /// The bytes after the head.
+    rest: &'k [u8],
+    /// The length of the whole key.
+    len: usize,
+}
+
 /// The first four bytes of `rest` as a number that compares like the bytes. Missing bytes count as zeros.
 #[inline]
-fn head_of(rest: &[u8]) -> u32 {
+pub(super) fn head_of(rest: &[u8]) -> u32 {
     match rest.first_chunk() {
         Some(bytes) => u32::from_be_bytes(*bytes),
         None => {
-            let mut bytes = [0; 4];
+            let mut bytes = [0; HEAD_BYTES];
             bytes[..rest.len()].copy_from_slice(rest);
             u32::from_be_bytes(bytes)
         }
@@ -360,7 +451,7 @@ fn head_of(rest: &[u8]) -> u32 {
 pub(super) trait PageNode {
     const IS_BRANCH: bool;
 
-    fn key(&self) -> &[u8];
+    fn key(&self) -> KeyParts<'_>;
 
     /// The bytes of the node after its key.
     fn rest_len(&self) -> usize;
@@ -373,7 +464,7 @@ pub(super) trait PageNode {
     /// Whether the current write added the node.
     fn is_new(&self) -> bool;
 
-    /// The bytes that the node takes in a page, with its slot.
+    /// The bytes that the node takes in a page if its key is whole, with its slot.
     fn page_len(&self) -> usize {
         SLOT_LEN + self.key().len() + self.rest_len()
     }
@@ -382,7 +473,7 @@ pub(super) trait PageNode {
 /// An entry of a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafNode<'w> {
-    pub(super) key: &'w [u8],
+    pub(super) key: KeyParts<'w>,
     pub(super) value: LeafValue<'w>,
     /// Whether the current write added the key.
     pub(super) is_new: bool,
@@ -392,7 +483,7 @@ pub(super) struct LeafNode<'w> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BranchNode<'w> {
     /// Not greater than any key below the child, and greater than all keys below the children before it.
-    pub(super) key: &'w [u8],
+    pub(super) key: KeyParts<'w>,
     pub(super) child: ChildPage,
     /// Whether the current write added the page, in addition to those that it replaced.
     pub(super) is_new: bool,
@@ -401,7 +492,7 @@ pub(super) struct BranchNode<'w> {
 impl PageNode for LeafNode<'_> {
     const IS_BRANCH: bool = false;
 
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> KeyParts<'_> {
         self.key
     }
 
@@ -441,7 +532,7 @@ impl PageNode for LeafNode<'_> {
 impl PageNode for BranchNode<'_> {
     const IS_BRANCH: bool = true;
 
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> KeyParts<'_> {
         self.key
     }
 
@@ -469,6 +560,54 @@ pub(super) fn fits_in_page(key: &[u8], value: &[u8]) -> bool {
     key.len() + size_of::<u16>() + value.len() <= NODE_LEN_MAX
 }
 
+/// Counts the bytes that nodes take in a page.
+#[derive(Debug, Default)]
+pub(super) struct PageFill {
+    /// Bytes of the nodes with whole keys.
+    whole: usize,
+    nodes: usize,
+    first: Vec<u8>,
+    /// The common bytes of the keys.
+    common: usize,
+    /// The length of the shortest key.
+    shortest: usize,
+}
+
+impl PageFill {
+    /// Begins an empty page.
+    pub(super) fn clear(&mut self) {
+        (self.whole, self.nodes) = (0, 0);
+    }
+
+    /// Adds a node unless the page then has more than `room` bytes. Returns whether it was added. Keys must ascend.
+    pub(super) fn add<N: PageNode>(&mut self, node: &N, room: usize) -> bool {
+        let (whole, nodes) = (self.whole + node.page_len(), self.nodes + 1);
+        let (mut common, mut shortest) = (0, 0);
+        if !N::IS_BRANCH {
+            let key = node.key();
+            if self.nodes == 0 {
+                key.copy_to(&mut self.first);
+                (common, shortest) = (key.len(), key.len());
+            } else {
+                common = key.common_bytes(&self.first[..self.common]);
+                shortest = self.shortest.min(key.len());
+            }
+        }
+        // Short keys leave out the common bytes and their heads, as far as they have them.
+        let left_out = if N::IS_BRANCH { 0 } else { nodes * shortest.min(common + HEAD_BYTES) - common };
+        if self.nodes > 0 && whole - left_out > room {
+            return false;
+        }
+        (self.whole, self.nodes, self.common, self.shortest) = (whole, nodes, common, shortest);
+        true
+    }
+
+    /// Bytes of the nodes with whole keys.
+    pub(super) fn whole(&self) -> usize {
+        self.whole
+    }
+}
+
 /// Writes a page with these nodes, which must fit, and returns what a branch must know of it.
 pub(super) fn build_page<N: PageNode>(
     number: u64,
@@ -478,27 +617,36 @@ pub(super) fn build_page<N: PageNode>(
     page: &mut PageBytes,
 ) -> ChildPage {
     let first = usize::from(N::IS_BRANCH);
+    let mut buffer = Vec::new();
     let common = match (nodes.get(first), nodes.last()) {
-        (Some(one), Some(last)) => common_bytes(one.key(), last.key()),
+        (Some(one), Some(last)) => {
+            one.key().copy_to(&mut buffer);
+            last.key().common_bytes(&buffer)
+        }
         _ => 0,
     };
     page.fill(0);
     let mut end = HEADER_LEN + nodes.len() * SLOT_LEN;
+    let mut left_out = 0;
+    if !N::IS_BRANCH {
+        left_out = common + HEAD_BYTES;
+        page[end..end + common].copy_from_slice(&buffer[..common]);
+        end += common;
+    }
     for (at, node) in nodes.iter().enumerate() {
-        let key = if at < first { &[][..] } else { node.key() };
+        let key = if at < first { KeyParts::whole(&[]) } else { node.key() };
         let slot = &mut page[HEADER_LEN + at * SLOT_LEN..][..SLOT_LEN];
         slot[..2].copy_from_slice(&(end as u16).to_le_bytes());
         slot[2..4].copy_from_slice(&(key.len() as u16).to_le_bytes());
-        slot[4..].copy_from_slice(&key.get(common..).map_or(0, head_of).to_le_bytes());
-        page[end..end + key.len()].copy_from_slice(key);
-        end += key.len();
+        slot[4..].copy_from_slice(&key.head_after(common).to_le_bytes());
+        end += key.write_after(left_out, &mut page[end..]);
         let rest = node.rest_len();
         node.write_rest(&mut page[end..end + rest]);
         end += rest;
     }
     page[..8].copy_from_slice(&number.to_le_bytes());
     page[8..16].copy_from_slice(&generation.to_le_bytes());
-    page[16] = if N::IS_BRANCH { BRANCH } else { LEAF };
+    page[16] = if N::IS_BRANCH { BRANCH } else { LEAF | SHORT };
     page[17] = level as u8;
     page[18..20].copy_from_slice(&(nodes.len() as u16).to_le_bytes());
     page[20..22].copy_from_slice(&(common as u16).to_le_bytes());
@@ -516,21 +664,25 @@ pub(super) fn build_page<N: PageNode>(
 /// A page with the right checksum should have the right structure, unless it was forged. Checking costs little, because
 /// each page is checked once.
 pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(), &'static str> {
-    let (kind, nodes) = (bytes[16] & !EVEN, usize::from(u16_at(bytes, 18)));
+    let (kind, nodes) = (bytes[16] & !(EVEN | SHORT), usize::from(u16_at(bytes, 18)));
     let (common, used) = (usize::from(u16_at(bytes, 20)), usize::from(u16_at(bytes, 22)));
+    let is_short = bytes[16] & SHORT != 0;
     if u64_at(bytes, 0) != number {
         return Err("has the number of another page");
     }
     if kind != if level == 0 { LEAF } else { BRANCH } || u32::from(bytes[17]) != level {
         return Err("is on the wrong level of the tree");
     }
-    let mut end = HEADER_LEN + nodes * SLOT_LEN;
+    if is_short && kind == BRANCH {
+        return Err("is a branch with short keys");
+    }
+    let mut end = HEADER_LEN + nodes * SLOT_LEN + if is_short { common } else { 0 };
     if nodes == 0 || end > used || used > PAGE_BYTES {
         return Err("has nodes that do not fit into it");
     }
     let page = Page::of_checked(number, bytes);
     for at in 0..nodes {
-        let (start, key_end) = page.key_range(at);
+        let (start, key_end) = page.stored_range(at);
         let rest = match kind {
             BRANCH => CHILD_LEN,
             _ if key_end + size_of::<u16>() > used => return Err("has a node outside of it"),
@@ -548,20 +700,38 @@ pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(
     if end != used {
         return Err("has bytes that belong to no node");
     }
-    let first = page.first_key();
-    let prefix = if first < nodes { page.key(first).get(..common) } else { Some(&[][..]) };
-    let Some(prefix) = prefix else { return Err("has keys without their common bytes") };
-    for at in first..nodes {
-        let key = page.key(at);
-        if !key.starts_with(prefix) || page.head(at) != head_of(&key[common..]) {
-            return Err("has a key without its head");
-        }
-        if at > first && compare(page.key(at - 1), key).is_ge() {
-            return Err("has keys out of order");
-        }
-    }
+    check_keys(&page, common)?;
     if page.is_even && !page.has_even_heads() {
         return Err("is marked as having evenly spread heads, but has none");
+    }
+    Ok(())
+}
+
+/// Checks the common bytes, the heads and the order of the keys of a page whose nodes are inside of it.
+fn check_keys(page: &Page<'_>, common: usize) -> Result<(), &'static str> {
+    let first = page.first_key();
+    if first == page.nodes {
+        return if common == 0 { Ok(()) } else { Err("has keys without their common bytes") };
+    }
+    if (first..page.nodes).any(|at| page.key_len(at) < common) {
+        return Err("has keys without their common bytes");
+    }
+    let prefix = page.prefix();
+    for at in first..page.nodes {
+        let has_head = match page.left_out {
+            0 => page.stored(at).starts_with(prefix) && page.head(at) == head_of(&page.stored(at)[common..]),
+            // Bytes that a short key does not have are zeros in its head.
+            _ => page.head(at).trailing_zeros() as usize >= 8 * HEAD_BYTES.saturating_sub(page.key_len(at) - common),
+        };
+        if !has_head {
+            return Err("has a key without its head");
+        }
+        if at > first {
+            let before = (page.head(at - 1), page.rest(at - 1), page.key_len(at - 1));
+            if before >= (page.head(at), page.rest(at), page.key_len(at)) {
+                return Err("has keys out of order");
+            }
+        }
     }
     Ok(())
 }
@@ -587,14 +757,47 @@ fn u48_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::key_bytes::common_bytes;
+
+    /// Writes a leaf as earlier versions did, with whole keys.
+    pub(in super::super) fn build_whole_leaf(
+        number: u64,
+        entries: &[(&[u8], &[u8])],
+        page: &mut PageBytes,
+    ) -> PagePointer {
+        let common = common_bytes(entries[0].0, entries[entries.len() - 1].0);
+        let mut end = HEADER_LEN + entries.len() * SLOT_LEN;
+        for (at, (key, value)) in entries.iter().enumerate() {
+            let slot = [(end as u16).to_le_bytes(), (key.len() as u16).to_le_bytes()].concat();
+            let slot = [slot, head_of(&key[common..]).to_le_bytes().to_vec()].concat();
+            page[HEADER_LEN + at * SLOT_LEN..][..SLOT_LEN].copy_from_slice(&slot);
+            let node = [key, &(value.len() as u16).to_le_bytes()[..], value].concat();
+            page[end..end + node.len()].copy_from_slice(&node);
+            end += node.len();
+        }
+        page[..8].copy_from_slice(&number.to_le_bytes());
+        page[8] = 1;
+        page[16] = LEAF;
+        for (at, field) in [(18, entries.len()), (20, common), (22, end)] {
+            page[at..at + 2].copy_from_slice(&(field as u16).to_le_bytes());
+        }
+        if Page::of_checked(number, page).has_even_heads() {
+            page[16] |= EVEN;
+        }
+        PagePointer { number, checksum: checksum_of(page) }
+    }
 
     fn leaf(keys: &[Vec<u8>]) -> Box<PageBytes> {
         let mut bytes = Box::new([0; PAGE_BYTES]);
-        let nodes = keys.iter().map(|key| LeafNode { key, value: LeafValue::InPage(&key[..1]), is_new: true });
+        let nodes = keys.iter().map(|key| LeafNode {
+            key: KeyParts::whole(key),
+            value: LeafValue::InPage(&key[..1]),
+            is_new: true,
+        });
         let child = build_page(7, 1, 0, &nodes.collect::<Vec<_>>(), &mut bytes);
         assert_eq!(child.entries, keys.len() as u64);
         bytes
@@ -603,7 +806,8 @@ mod tests {
     fn branch(keys: &[Vec<u8>]) -> Box<PageBytes> {
         let mut bytes = Box::new([0; PAGE_BYTES]);
         let child = ChildPage { page: PagePointer { number: 1 << 40, checksum: 5 }, entries: 1 << 41 };
-        let nodes: Vec<_> = keys.iter().map(|key| BranchNode { key, child, is_new: false }).collect();
+        let nodes: Vec<_> =
+            keys.iter().map(|key| BranchNode { key: KeyParts::whole(key), child, is_new: false }).collect();
         build_page(7, 1, 3, &nodes, &mut bytes);
         assert_eq!(Page::of_checked(7, &bytes).child(keys.len() - 1), child);
         bytes
@@ -633,19 +837,31 @@ mod tests {
     fn searches_find_what_a_scan_finds() {
         for keys in key_sets() {
             let (leaf, branch) = (leaf(&keys), branch(&keys));
+            let mut whole = Box::new([0; PAGE_BYTES]);
+            let entries: Vec<_> = keys.iter().map(|key| (&key[..], &key[..1])).collect();
+            build_whole_leaf(7, &entries, &mut whole);
             check_page(7, 0, &leaf).unwrap();
+            check_page(7, 0, &whole).unwrap();
             check_page(7, 3, &branch).unwrap();
             let (leaf, branch) = (Page::of_checked(7, &leaf), Page::of_checked(7, &branch));
+            let whole = Page::of_checked(7, &whole);
+            for (at, key) in keys.iter().enumerate() {
+                assert_eq!((&leaf.key(at).to_vec(), &whole.key(at).to_vec()), (key, key));
+                assert_eq!(leaf.value(at), whole.value(at));
+            }
             let near =
                 |key: &Vec<u8>| [key.clone(), [&key[..], &[0]].concat(), key[..key.len() - 1].to_vec(), b"~".to_vec()];
             for key in keys.iter().flat_map(near) {
                 assert_eq!(leaf.search(&key), keys.partition_point(|other| *other < key), "{key:?}");
+                assert_eq!(whole.search(&key), leaf.search(&key), "{key:?}");
+                (0..keys.len()).for_each(|at| assert_eq!(leaf.has_key(at, &key), keys[at] == key));
                 let below = keys[1..].partition_point(|other| *other <= key);
                 assert_eq!(branch.search_child(&key), below, "{key:?}");
                 for from in 0..keys.len() {
                     if let Some(found) = leaf.search_near(from, &key) {
                         assert_eq!(found, leaf.search(&key), "{key:?} from {from}");
                     }
+                    assert_eq!(leaf.search_near(from, &key), whole.search_near(from, &key), "{key:?} from {from}");
                 }
             }
         }
@@ -677,8 +893,9 @@ mod tests {
                 if check_page(7, 0, &bytes).is_ok() {
                     // What passes can be read without leaving the page.
                     let page = Page::of_checked(7, &bytes);
-                    (0..page.nodes())
-                        .for_each(|node| assert!(page.key(node).len() <= PAGE_BYTES, "{:?}", page.value(node)));
+                    (0..page.nodes()).for_each(|node| {
+                        assert!(page.key(node).to_vec().len() <= PAGE_BYTES, "{:?}", page.value(node))
+                    });
                 }
             }
             check_page(8, 0, &whole).unwrap_err();

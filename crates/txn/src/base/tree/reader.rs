@@ -14,7 +14,6 @@
 //! takes one look at each level, and with ranks ranges are counted, skipped and split.
 
 use std::cell::Cell;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rowmill_base::{Result, recycled};
@@ -22,9 +21,9 @@ use rowmill_base::{Result, recycled};
 use super::super::{RunVisitor, Visitor};
 use super::free_pages::FreePages;
 use super::head::TreeState;
+use super::key_parts::KeyParts;
 use super::mapped_pages::MappedPages;
 use super::page::{LeafValue, LongValue, Page, PagePointer};
-use crate::key_bytes::compare;
 
 /// Reads one state of a tree. Only one thread at a time may search it.
 pub(super) struct TreeReader {
@@ -33,8 +32,20 @@ pub(super) struct TreeReader {
     /// The paths to the entries that were visited last. A join reads several indexes in turns, so each has its own
     /// path, or shares one with few others.
     paths: [Cell<Path>; PATHS],
-    /// The memory of the lists of [`TreeReader::visit_runs`].
-    run: Cell<[Vec<&'static [u8]>; 2]>,
+    /// The memory of the key of [`TreeReader::visit`].
+    key: Cell<Vec<u8>>,
+    /// The memory of [`TreeReader::visit_runs`].
+    run: Cell<RunMemory>,
+}
+
+/// The memory of the keys and values of a run.
+#[derive(Default)]
+struct RunMemory {
+    /// The bytes of the keys, and where each key ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    keys: Vec<&'static [u8]>,
+    values: Vec<&'static [u8]>,
 }
 
 /// The number of paths that a reader keeps.
@@ -72,7 +83,7 @@ impl TreeReader {
     /// No thread of any process may overwrite pages of the state while the reader exists.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(mapped: Arc<MappedPages>, state: TreeState) -> TreeReader {
-        TreeReader { mapped, state, paths: Default::default(), run: Cell::default() }
+        TreeReader { mapped, state, paths: Default::default(), key: Cell::default(), run: Cell::default() }
     }
 
     /// Forgets which pages were checked, so that each of them is checked again.
@@ -99,16 +110,14 @@ impl TreeReader {
     /// The value of the entry to which the path leads, if its key is `key`.
     pub(super) fn value_at(&self, path: &Path, key: &[u8]) -> Result<Option<&[u8]>> {
         let (page, node) = self.leaf(path)?;
-        match compare(page.key(node), key) {
-            Ordering::Equal => self.value(&page, node).map(Some),
-            _ => Ok(None),
-        }
+        if page.has_key(node, key) { self.value(&page, node).map(Some) } else { Ok(None) }
     }
 
     /// Visits the entries from `start` up to, but not including, `end` (no upper bound if it is empty) until the
     /// visitor returns `false`. With `backward` it begins with the last entry and goes down.
     pub(super) fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         self.with_path(start, |path| {
+            let mut key = self.key.take();
             let mut is_there = self.begin(path, start, end, backward)?;
             while is_there {
                 let (page, mut node) = self.leaf(path)?;
@@ -116,21 +125,25 @@ impl TreeReader {
                 let last = if backward { 0 } else { page.nodes() - 1 };
                 let is_whole = !is_outside(page.key(last), start, end, backward);
                 loop {
-                    let key = page.key(node);
-                    if !is_whole && is_outside(key, start, end, backward) {
-                        return Ok(());
+                    let parts = page.key(node);
+                    if !is_whole && is_outside(parts, start, end, backward) {
+                        is_there = false;
+                        break;
                     }
                     path.stand_at(node);
-                    if !visit(key, self.value(&page, node)?)? {
-                        return Ok(());
+                    parts.copy_to(&mut key);
+                    if !visit(&key, self.value(&page, node)?)? {
+                        is_there = false;
+                        break;
                     }
                     match if backward { node.checked_sub(1) } else { Some(node + 1) } {
                         Some(next) if next < page.nodes() => node = next,
                         _ => break,
                     }
                 }
-                is_there = self.advance(path, backward)?;
+                is_there = is_there && self.advance(path, backward)?;
             }
+            self.key.set(key);
             Ok(())
         })
     }
@@ -147,7 +160,19 @@ impl TreeReader {
         visit: &mut RunVisitor<'_>,
     ) -> Result<()> {
         self.with_path(start, |path| {
-            let ([mut keys, mut values], mut wanted) = (self.run.take().map(recycled), first);
+            let RunMemory { mut bytes, mut ends, mut keys, values } = self.run.take();
+            let (mut values, mut wanted) = (recycled(values), first);
+            let mut visit = |bytes: &mut Vec<u8>, ends: &mut Vec<usize>, values: &mut Vec<&[u8]>| {
+                let mut found: Vec<&[u8]> = recycled(std::mem::take(&mut keys));
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                found.extend(starts.zip(&*ends).map(|(start, end)| &bytes[start..*end]));
+                let wanted = visit(&found, values);
+                keys = recycled(found);
+                bytes.clear();
+                ends.clear();
+                values.clear();
+                wanted
+            };
             let mut is_there = wanted > 0 && self.begin(path, start, end, backward)?;
             while is_there {
                 let (page, node) = self.leaf(path)?;
@@ -155,20 +180,16 @@ impl TreeReader {
                 let within = nodes_within(&page, node, left, start, end, backward);
                 let mut taken = 0;
                 while taken < within {
-                    let to = within.min(taken + wanted - keys.len());
+                    let to = within.min(taken + wanted - values.len());
                     for at in taken..to {
-                        let (key, value) = page.entry(if backward { node - at } else { node + at });
-                        keys.push(key);
-                        values.push(match value {
-                            LeafValue::InPage(value) => value,
-                            LeafValue::Long(value) => self.long_value(value)?,
-                        });
+                        let at = if backward { node - at } else { node + at };
+                        page.key(at).append_to(&mut bytes);
+                        ends.push(bytes.len());
+                        values.push(self.value(&page, at)?);
                     }
                     taken = to;
-                    if keys.len() == wanted {
-                        wanted = visit(&keys, &values)?;
-                        keys.clear();
-                        values.clear();
+                    if values.len() == wanted {
+                        wanted = visit(&mut bytes, &mut ends, &mut values)?;
                     }
                     if wanted == 0 {
                         path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
@@ -177,10 +198,10 @@ impl TreeReader {
                 }
                 is_there = wanted > 0 && within == left && self.advance_leaf(path, backward)?;
             }
-            if !keys.is_empty() {
-                visit(&keys, &values)?;
+            if !values.is_empty() {
+                visit(&mut bytes, &mut ends, &mut values)?;
             }
-            self.run.set([keys, values].map(recycled));
+            self.run.set(RunMemory { bytes, ends, keys, values: recycled(values) });
             Ok(())
         })
     }
@@ -214,8 +235,7 @@ impl TreeReader {
                     path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
                 }
                 if passed == keys_max {
-                    last.clear();
-                    last.extend_from_slice(page.key(self.leaf(path)?.1));
+                    page.key(self.leaf(path)?.1).copy_to(last);
                     break;
                 }
                 is_there = taken == left && self.advance(path, backward)?;
@@ -234,7 +254,7 @@ impl TreeReader {
         last: &mut Vec<u8>,
     ) -> Result<usize> {
         let (page, node) = self.leaf(path)?;
-        let here = self.rank(page.key(node))?;
+        let here = self.rank(&page.key(node).to_vec())?;
         let left = match backward {
             true => (here + 1).saturating_sub(self.rank(start)?),
             false => self.rank_of_end(end)?.saturating_sub(here),
@@ -242,8 +262,7 @@ impl TreeReader {
         let taken = left.min((keys_max - passed) as u64);
         if taken > 0 && passed + taken as usize == keys_max {
             let at = if backward { here + 1 - taken } else { here + taken - 1 };
-            last.clear();
-            last.extend_from_slice(self.key_of_rank(at)?);
+            self.key_of_rank(at)?.copy_to(last);
         }
         Ok(passed + taken as usize)
     }
@@ -280,7 +299,7 @@ impl TreeReader {
     }
 
     /// The key that has `rank` keys before it. The tree must have more than `rank` entries.
-    fn key_of_rank(&self, mut rank: u64) -> Result<&[u8]> {
+    fn key_of_rank(&self, mut rank: u64) -> Result<KeyParts<'_>> {
         let (mut pointer, mut level) = self.root().expect("a tree with entries has a root");
         loop {
             let page = self.page(pointer, level)?;
@@ -498,6 +517,6 @@ fn nodes_within(page: &Page<'_>, node: usize, wanted: usize, start: &[u8], end: 
 }
 
 #[inline]
-fn is_outside(key: &[u8], start: &[u8], end: &[u8], backward: bool) -> bool {
-    if backward { compare(key, start).is_lt() } else { !end.is_empty() && compare(key, end).is_ge() }
+fn is_outside(key: KeyParts<'_>, start: &[u8], end: &[u8], backward: bool) -> bool {
+    if backward { key.compare(start).is_lt() } else { !end.is_empty() && key.compare(end).is_ge() }
 }

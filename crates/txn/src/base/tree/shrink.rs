@@ -91,10 +91,7 @@ impl PageMoves<'_, '_, '_> {
         }
         let page = self.reader.page(at.page, level)?;
         if level == 0 {
-            let entry = |node| {
-                let (key, value) = page.entry(node);
-                LeafNode { key, value, is_new: false }
-            };
+            let entry = |node| LeafNode { key: page.key(node), value: page.value(node), is_new: false };
             return self.write(at, level, &(0..page.nodes()).map(entry).collect::<Vec<_>>());
         }
         let (mut nodes, mut is_changed) = (Vec::with_capacity(page.nodes()), moves);

@@ -95,8 +95,8 @@ fn a_damaged_page_is_named_and_the_others_are_read() {
     fill(dir.path());
     let base = open(dir.path());
     let file = dir.path().join(BASE_FILE);
-    flip(&file, &[&b"key00007"[..], &[48, 0], &7_u32.to_le_bytes().repeat(12)].concat());
-    flip(&file, &[&b"key01999"[..], &[48, 0], &1_999_u32.to_le_bytes().repeat(12)].concat());
+    flip(&file, &[&[48, 0][..], &7_u32.to_le_bytes().repeat(12)].concat());
+    flip(&file, &[&[48, 0][..], &1_999_u32.to_le_bytes().repeat(12)].concat());
     let error = base.read().unwrap().get(b"key00007").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.message().contains("page ") && error.message().contains(BASE_FILE), "{error}");
@@ -963,6 +963,30 @@ fn runs_in_many_places_leave_full_pages() {
     let used = (space.file_bytes - space.free_bytes) as usize;
     println!("{} keys, {bytes} bytes in {used}", twin.len());
     assert!(used * 7 < bytes * 8, "{bytes} bytes take {used}");
+}
+
+/// A base of the layout with whole keys is read as it is. A write brings the pages that it changes to the new layout.
+#[test]
+fn a_base_with_whole_keys_is_read_and_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut twin: EntryMap = (0..60_u32).map(|n| (format!("key{n:03}").into_bytes(), vec![n as u8; 40])).collect();
+    let mut leaf = [0; PAGE_BYTES];
+    let entries: Vec<_> = twin.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+    let root = page::tests::build_whole_leaf(4, &entries, &mut leaf);
+    let state = TreeState { root, levels: 1, entries: 60, pages: 5, ..TreeState::empty() };
+    let head = head::tests::of_whole_keys(&state);
+    fs::write(dir.path().join(BASE_FILE), [head, [0; PAGE_BYTES], head, [0; PAGE_BYTES], leaf].concat()).unwrap();
+    let base = open(dir.path());
+    assert!(content(&base).unwrap().into_iter().eq(twin.clone()));
+    let whole_bytes = base.check(&Cancel::new()).unwrap().entry_bytes;
+    for commit in 1..=50 {
+        let key = format!("key{:03}/{}", commit * 17 % 60, commit % 3);
+        twin.insert(key.clone().into_bytes(), vec![commit as u8; 100]);
+        base.write(&put(key, vec![commit as u8; 100]), CommitId(commit)).unwrap();
+        assert!(content(&base).unwrap().into_iter().eq(twin.clone()), "after commit {commit}");
+        base.verify().unwrap();
+    }
+    assert!(base.check(&Cancel::new()).unwrap().entry_bytes > whole_bytes);
 }
 
 /// A conversion keeps every entry and removes the old file, and is repeated after a crash.

@@ -19,14 +19,16 @@
 //!
 //! A few entries that are left of a leaf join a neighbour if it has room.
 
+use std::cmp::Ordering;
+
 use rowmill_base::Result;
 
 use super::changes::{Changes, KeyChange};
 use super::free_pages::PageRun;
-use super::page::{BranchNode, LeafNode, LeafValue, Page, PageNode, PagePointer};
+use super::key_parts::KeyParts;
+use super::page::{BranchNode, LeafNode, LeafValue, Page, PageFill, PageNode, PagePointer};
 use super::page_writer::{PageWriter, ROOM};
 use super::reader::TreeReader;
-use crate::key_bytes::common_bytes;
 
 /// Nodes of fewer bytes join a neighbour if it has room for them.
 const FEW_BYTES: usize = ROOM / 4;
@@ -62,7 +64,7 @@ struct TreeWrite<'w, 'c, 'f> {
 }
 
 /// Applies `changes` to the state of `reader`, and writes the new pages with `pages`.
-pub(super) fn apply<'w>(reader: &'w TreeReader, changes: &Changes<'w>, pages: &mut PageWriter<'_>) -> Result<NewTree> {
+pub(super) fn apply(reader: &TreeReader, changes: &Changes<'_>, pages: &mut PageWriter<'_>) -> Result<NewTree> {
     let state = reader.state();
     if changes.is_empty() {
         return Ok(NewTree { root: state.root, levels: state.levels, entries: state.entries, freed: Vec::new() });
@@ -102,7 +104,7 @@ trait LevelNode<'w>: PageNode + Sized {
     fn collect(write: &mut TreeWrite<'w, '_, '_>, span: KeySpan<'w, '_>, out: &mut Vec<Self>) -> Result<()>;
 
     /// A short key that is greater than the key of `before` and not greater than the key of `self`.
-    fn separator(&self, before: &Self) -> &'w [u8];
+    fn separator(&self, before: &Self) -> KeyParts<'w>;
 }
 
 impl<'w> LevelNode<'w> for LeafNode<'w> {
@@ -110,9 +112,9 @@ impl<'w> LevelNode<'w> for LeafNode<'w> {
         write.leaf_nodes(span, out)
     }
 
-    fn separator(&self, before: &Self) -> &'w [u8] {
-        let common = common_bytes(before.key, self.key);
-        &self.key[..common + 1]
+    fn separator(&self, before: &Self) -> KeyParts<'w> {
+        let common = self.key.common_bytes(&before.key.to_vec());
+        self.key.first_bytes(common + 1)
     }
 }
 
@@ -121,7 +123,7 @@ impl<'w> LevelNode<'w> for BranchNode<'w> {
         write.branch_nodes(span, out)
     }
 
-    fn separator(&self, _before: &Self) -> &'w [u8] {
+    fn separator(&self, _before: &Self) -> KeyParts<'w> {
         self.key
     }
 }
@@ -138,18 +140,27 @@ impl<'w> TreeWrite<'w, '_, '_> {
     fn merge_leaf(&mut self, leaf: Option<Page<'w>>, span: KeySpan<'w, '_>, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
         let removes_some = self.changes.removes_some(span.lower, span.upper);
         let mut changes = span.changes.iter().peekable();
+        let mut whole_key = Vec::new();
         for (page, at) in leaf.iter().flat_map(|page| (0..page.nodes()).map(move |at| (page, at))) {
             let (key, value) = (page.key(at), page.value(at));
-            while let Some(change) = changes.next_if(|change| change.key < key) {
-                self.put(change, true, out)?;
+            let mut is_changed = false;
+            while let Some(change) = changes.peek() {
+                match key.compare(change.key) {
+                    Ordering::Less => break,
+                    order => {
+                        is_changed = order.is_eq();
+                        self.put(change, !is_changed, out)?;
+                        changes.next();
+                    }
+                }
             }
-            if let Some(change) = changes.next_if(|change| change.key == key) {
-                self.free_value(value);
-                self.put(change, false, out)?;
-            } else if removes_some && self.changes.removes(key) {
-                self.free_value(value);
-            } else {
-                out.push(LeafNode { key, value, is_new: false });
+            let is_removed = !is_changed && removes_some && {
+                key.copy_to(&mut whole_key);
+                self.changes.removes(&whole_key)
+            };
+            match is_changed || is_removed {
+                true => self.free_value(value),
+                false => out.push(LeafNode { key, value, is_new: false }),
             }
         }
         changes.try_for_each(|change| self.put(change, true, out))
@@ -158,7 +169,7 @@ impl<'w> TreeWrite<'w, '_, '_> {
     fn put(&mut self, change: &KeyChange<'w>, is_new: bool, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
         if let Some(value) = change.value {
             let value = self.pages.value(change.key, value)?;
-            out.push(LeafNode { key: change.key, value, is_new });
+            out.push(LeafNode { key: KeyParts::whole(change.key), value, is_new });
         }
         Ok(())
     }
@@ -189,7 +200,8 @@ impl<'w> TreeWrite<'w, '_, '_> {
         let level = branch.level() - 1;
         // The nodes of neighbouring children with changes, and the lower bound of their keys.
         let (mut changed, mut changed_from): (Vec<N>, _) = (Vec::new(), span.lower);
-        let mut is_last_unchanged = false;
+        // The lower bound of the last child, if it did not change.
+        let mut last_unchanged = None;
         for at in 0..branch.nodes() {
             let child = branch.child(at);
             let part = self.part(&branch, at, &mut span);
@@ -200,8 +212,8 @@ impl<'w> TreeWrite<'w, '_, '_> {
                 }
                 self.pack(&changed, changed_from, level, out)?;
                 changed.clear();
-                out.push(BranchNode { key: part.lower, child, is_new: false });
-                is_last_unchanged = true;
+                out.push(BranchNode { key: KeyParts::whole(part.lower), child, is_new: false });
+                last_unchanged = Some(part.lower);
                 continue;
             }
             if changed.is_empty() {
@@ -214,25 +226,25 @@ impl<'w> TreeWrite<'w, '_, '_> {
         }
         // Few nodes at the end can only join the child before them.
         if !changed.is_empty()
-            && is_last_unchanged
+            && let Some(lower) = last_unchanged
             && let Some(before) = out.last().copied()
             && self.has_room(before.child.page, level, &changed)?
         {
             out.pop();
             let page = before.child.page;
-            let part = KeySpan { page, level, lower: before.key, upper: Some(changed_from), changes: &[] };
+            let part = KeySpan { page, level, lower, upper: Some(changed_from), changes: &[] };
             let mut joined = Vec::new();
             N::collect(self, part, &mut joined)?;
             joined.append(&mut changed);
-            (changed, changed_from) = (joined, before.key);
+            (changed, changed_from) = (joined, lower);
         }
         self.pack(&changed, changed_from, level, out)
     }
 
     /// The part of `span` that belongs to a node of a branch. Takes its changes off the start of `span`.
     fn part<'c>(&self, branch: &Page<'w>, at: usize, span: &mut KeySpan<'w, 'c>) -> KeySpan<'w, 'c> {
-        let lower = if at == 0 { span.lower } else { branch.key(at) };
-        let upper = if at + 1 < branch.nodes() { Some(branch.key(at + 1)) } else { span.upper };
+        let lower = if at == 0 { span.lower } else { branch.branch_key(at) };
+        let upper = if at + 1 < branch.nodes() { Some(branch.branch_key(at + 1)) } else { span.upper };
         let count = match upper {
             Some(upper) if at + 1 < branch.nodes() => span.changes.partition_point(|change| change.key < upper),
             _ => span.changes.len(),
@@ -269,34 +281,50 @@ impl<'w> TreeWrite<'w, '_, '_> {
         level: u32,
         out: &mut Vec<BranchNode<'w>>,
     ) -> Result<()> {
-        let mut left: usize = nodes.iter().map(PageNode::page_len).sum();
-        let (mut from, is_run) = (0, left > ROOM && is_run(nodes));
+        let mut fill = PageFill::default();
+        let mut from = 0;
+        // Without a run, the pages that are needed get equal parts of the nodes. A part is told by whole keys, because
+        // the bytes in a page depend on the other keys there.
+        let mut parts = match count_for(nodes, usize::MAX, &mut fill) {
+            count if count == nodes.len() || is_run(nodes) => None,
+            _ => Some((nodes.iter().map(PageNode::page_len).sum::<usize>(), full_pages(nodes, &mut fill))),
+        };
         while from < nodes.len() {
-            // Without a run, the pages that are needed for the rest get equal parts of it.
-            let wanted = if is_run { ROOM } else { left.div_ceil(left.div_ceil(ROOM)) };
-            let (count, bytes) = count_for(&nodes[from..], wanted);
-            let key = if from == 0 { lower } else { nodes[from].separator(&nodes[from - 1]) };
+            let wanted = parts.map_or(usize::MAX, |(left, pages)| left.div_ceil(pages));
+            let count = count_for(&nodes[from..], wanted, &mut fill);
+            let key = if from == 0 { KeyParts::whole(lower) } else { nodes[from].separator(&nodes[from - 1]) };
             let child = self.pages.write_page(level, &nodes[from..from + count])?;
             out.push(BranchNode { key, child, is_new: from > 0 });
-            (from, left) = (from + count, left - bytes);
+            from += count;
+            parts = parts.map(|(left, pages)| (left - fill.whole(), (pages - 1).max(1)));
         }
         Ok(())
     }
 }
 
-/// Returns how many of the first nodes a page of about `wanted` bytes gets, at least one, and their bytes.
-fn count_for<N: PageNode>(nodes: &[N], wanted: usize) -> (usize, usize) {
-    let mut bytes = 0;
-    for (count, node) in nodes.iter().enumerate() {
-        let len = node.page_len();
-        // A node that ends after the wanted bytes belongs to the page that gets the greater part of it.
-        let is_too_much = bytes + len > ROOM || bytes + len > wanted && bytes + len / 2 >= wanted;
-        if count > 0 && is_too_much {
-            return (count, bytes);
-        }
-        bytes += len;
+/// The number of pages that nodes take if each page gets as full as possible.
+fn full_pages<N: PageNode>(mut nodes: &[N], fill: &mut PageFill) -> usize {
+    let mut pages = 0;
+    while !nodes.is_empty() {
+        nodes = &nodes[count_for(nodes, usize::MAX, fill)..];
+        pages += 1;
     }
-    (nodes.len(), bytes)
+    pages
+}
+
+/// Returns how many of the first nodes a page gets, at least one, if it should get nodes of about `wanted` bytes with
+/// whole keys. Leaves these nodes in `fill`.
+fn count_for<N: PageNode>(nodes: &[N], wanted: usize, fill: &mut PageFill) -> usize {
+    fill.clear();
+    for (count, node) in nodes.iter().enumerate() {
+        let (bytes, len) = (fill.whole(), node.page_len());
+        // A node that ends after the wanted bytes belongs to the page that gets the greater part of it.
+        let is_too_much = count > 0 && bytes + len > wanted && bytes + len / 2 >= wanted;
+        if is_too_much || !fill.add(node, ROOM) {
+            return count;
+        }
+    }
+    nodes.len()
 }
 
 /// Whether the new nodes follow one another, so that more nodes after them are probable.

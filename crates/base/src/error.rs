@@ -101,6 +101,8 @@ kinds! {
     ReadOnly = "25006",
     /// Another transaction committed first. The caller should run this transaction again.
     SerializationFailure = "40001",
+    /// Two transactions wait for each other. The caller should run this transaction again.
+    Deadlock = "40P01",
     /// The statement is valid SQL that this version does not run.
     Unsupported = "0A000",
     /// The statement is longer or deeper than the limits allow.

@@ -138,6 +138,14 @@ pub const SETTINGS: &[Setting] = &[
         doc: "The isolation level if BEGIN names none: 'repeatable read', one snapshot for the whole transaction, \
               'read committed', one snapshot per statement, or 'serializable', as if transactions ran one by one.",
     },
+    Setting {
+        name: "wait_for_rows",
+        kind: SettingKind::Flag,
+        scope: SettingScope::Connection,
+        default: SettingValue::Flag(false),
+        doc: "Whether a statement at READ COMMITTED waits for a keyed row that another open transaction has written, \
+              and then runs again; otherwise the later commit fails. Connections of the server wait by default.",
+    },
     database(number(
         "relaxed_sync_ms",
         1,

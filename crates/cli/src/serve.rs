@@ -9,7 +9,7 @@ use clap::Parser;
 use rowmill::arrow::array::{ArrayRef, TimestampMillisecondArray};
 use rowmill::text::format_value;
 use rowmill::{Database, Result};
-use rowmill_server::{Server, ServerEvent, ServerOptions};
+use rowmill_server::{DEFAULT_SETTINGS, Server, ServerEvent, ServerOptions};
 
 use crate::args::database_options;
 use crate::terminal::complain;
@@ -66,7 +66,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let options = ServerOptions { pg, http, events: Some(Arc::new(log)), ..ServerOptions::default() };
     // Before the database is opened, so that a wrong address does not create one.
     options.check()?;
-    let database = Database::open_with(&args.dir, database_options(&args.settings, args.read_only)?)?;
+    // Those of the user come last, so that they count.
+    let settings = DEFAULT_SETTINGS.iter().map(|setting| (*setting).to_owned()).chain(args.settings.iter().cloned());
+    let settings: Vec<String> = settings.collect();
+    let database = Database::open_with(&args.dir, database_options(&settings, args.read_only)?)?;
     Server::start(database, options)?.run_until_signal()
 }
 

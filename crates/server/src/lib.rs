@@ -60,5 +60,5 @@ mod transaction_block;
 mod wire_error;
 
 pub use event::{EventSink, ServerEvent};
-pub use options::{ServerLimits, ServerOptions};
+pub use options::{DEFAULT_SETTINGS, ServerLimits, ServerOptions};
 pub use server::Server;

@@ -7,6 +7,11 @@ use rowmill::{Error, ErrorKind, Result};
 
 use crate::event::EventSink;
 
+/// Settings with which a database should be opened for a server, each as `NAME=VALUE`. Programs that were written for
+/// PostgreSQL expect them: a statement sees everything that was committed before it, and waits for rows that other
+/// transactions have written instead of failing.
+pub const DEFAULT_SETTINGS: [&str; 2] = ["default_transaction_isolation=read committed", "wait_for_rows=true"];
+
 /// The addresses and limits of a server.
 #[derive(Clone, Default)]
 pub struct ServerOptions {

@@ -184,7 +184,8 @@ impl PgSession {
                 self.connection.execute(&sql)?;
             }
             "transaction_isolation" => {
-                let level = value.unwrap_or("repeatable read");
+                let default = self.connection.settings().show("default_transaction_isolation")?;
+                let level = value.unwrap_or(&default);
                 self.connection.execute(&format!("SET TRANSACTION ISOLATION LEVEL {}", keyword(level)?))?;
             }
             name => {

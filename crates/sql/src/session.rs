@@ -5,6 +5,7 @@
 //! transaction goes on.
 
 mod execution;
+mod lost_rows;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +15,9 @@ use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, Settin
 use rowmill_exec::workers::Workers;
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
-use rowmill_txn::{Engine, Snapshot, Transaction};
+use rowmill_txn::{Engine, KeyedMark, Snapshot, Transaction};
 
+use self::lost_rows::LostRows;
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::exhausted::naming_statement;
@@ -51,6 +53,7 @@ pub struct Session {
     /// Memory that programs reuse from run to run.
     scratch: ProgramScratch,
     rows: ResultRows,
+    lost_row: LostRows,
 }
 
 /// The properties that a transaction begins with.
@@ -93,6 +96,7 @@ impl Session {
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
+            lost_row: LostRows::default(),
         })
     }
 
@@ -154,6 +158,10 @@ impl Session {
     /// Runs `statement` in the engine, with values for its parameters. A result with rows is computed while the caller
     /// pulls it.
     pub fn run_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
+        self.until_rows_are_kept(|session| session.run_once_in_engine(statement, params))
+    }
+
+    fn run_once_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
         let mut listed = None;
         let ran = self.work_on(statement, params, |work| {
@@ -198,6 +206,9 @@ impl Session {
         let Characteristics { isolation, read_only } = characteristics;
         let mut transaction = self.engine.begin()?;
         transaction.set_isolation(isolation);
+        if self.settings.flag("wait_for_rows") {
+            transaction.wait_for_rows(None);
+        }
         self.transaction = Some(OpenTransaction::new(transaction, read_only));
         Ok(())
     }
@@ -455,6 +466,7 @@ impl Work<'_> {
                     // Foreign keys are checked at the end of the statement. Then its rows may refer to each other in
                     // any order.
                     open.transaction.settle_references()?;
+                    self.session.lost_row.keep_rows(&mut open.transaction, savepoint.keyed_mark())?;
                     Ok(value)
                 });
                 if result.is_err() {
@@ -467,8 +479,16 @@ impl Work<'_> {
                 let mut transaction = self.session.engine.begin()?;
                 transaction.set_isolation(self.session.isolation());
                 transaction.set_cancel(self.cancel.clone());
+                let is_waiting = self.session.settings.flag("wait_for_rows");
+                if is_waiting {
+                    transaction.wait_for_rows(self.session.lost_row.claimant.take());
+                }
                 // Dropping the transaction after an error rolls it back.
                 let value = change(self, &mut transaction)?;
+                if is_waiting {
+                    transaction.settle_references()?;
+                    self.session.lost_row.keep_rows(&mut transaction, KeyedMark::default())?;
+                }
                 transaction.commit()?;
                 Ok(value)
             }

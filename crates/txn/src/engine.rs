@@ -36,6 +36,7 @@ use crate::manifest::Meta;
 use crate::merge;
 use crate::recovery;
 use crate::refreshes::Refreshes;
+use crate::row_claims::{RowClaimant, RowClaims};
 use crate::sequences::Sequences;
 use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
@@ -98,6 +99,7 @@ pub struct Core {
     refreshes: Refreshes,
     /// The thread of `Job::Merge`.
     merger: Background,
+    row_claims: Arc<RowClaims>,
     /// The thread of `Job::Checkpoint`.
     checkpointer: Background,
     /// The thread of `Job::Expire`.
@@ -237,6 +239,7 @@ impl Engine {
             sequences: Sequences::default(),
             refreshes: Refreshes::default(),
             merger: Background::default(),
+            row_claims: RowClaims::new(),
             checkpointer: Background::default(),
             expirer: Background::default(),
             expiry_reports: ExpiryReports::default(),
@@ -408,6 +411,17 @@ impl Core {
             true => self.follow(),
             false => Ok(self.journal.shown()),
         }
+    }
+
+    /// The claims of rows by open transactions.
+    pub(crate) fn row_claims(&self) -> &Arc<RowClaims> {
+        &self.row_claims
+    }
+
+    /// Makes a holder of claims for a statement outside of a transaction, which must wait for a row before it runs
+    /// again.
+    pub fn row_claimant(&self) -> RowClaimant {
+        self.row_claims.claimant()
     }
 
     /// The state that the next commit builds on. It may not be on disk yet.

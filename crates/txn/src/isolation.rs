@@ -35,6 +35,9 @@ impl Transaction {
     /// [`Isolation::Snapshot`].
     pub fn set_isolation(&mut self, level: Isolation) {
         self.reads.level = level;
+        if level != Isolation::ReadCommitted {
+            self.claimant = None;
+        }
         if level == Isolation::Serializable {
             self.read_set();
         }
@@ -51,6 +54,9 @@ impl Transaction {
     pub fn validate_read(&mut self, key: &[u8]) {
         let snapshot = self.base.keyed.commit();
         self.read_set().note_key(key, snapshot);
+        if self.claimant.is_some() {
+            self.locked_keys.push(key.to_vec());
+        }
     }
 
     /// Makes the commit fail if `key`, under which a row or an index entry was found, is deleted before it. Other

@@ -20,10 +20,17 @@ use crate::transaction::Transaction;
 
 /// A point to which the keyed writes of a transaction can be undone. It is enough for a statement that only writes
 /// keyed rows. Taking it costs nothing, unlike a [`Savepoint`](crate::Savepoint).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct KeyedMark {
     written: usize,
     unsettled: usize,
+}
+
+impl KeyedMark {
+    /// The mark in the write set.
+    pub(crate) fn written(self) -> usize {
+        self.written
+    }
 }
 
 /// The result of looking up a key that is about to be inserted.

@@ -15,7 +15,8 @@
 //! - `keyed_tables`, `keyed_writes`, `keyed_rows`, `keyed_batches`, `key_bytes`, `keyed`: tables with a primary key:
 //!   their definitions, writes and rows, the bytes of their keys, and their versions in memory.
 //! - `foreign_keys`, `references`, `parents`: foreign keys, and the rows on both sides of them.
-//! - `isolation`, `keyed_validation`: what a transaction must validate before it commits.
+//! - `isolation`, `keyed_validation`: what a transaction must validate before it commits. `row_claims`: rows of open
+//!   transactions, for which others wait.
 //! - `commit`, `change`: the commit, and its difference between two states.
 //! - `materialized`, `changed_rows`, `refreshes`: materialized views, the rows that have changed since a refresh, and
 //!   the refreshes of this process.
@@ -80,6 +81,7 @@ mod references;
 mod refreshes;
 mod renumbering;
 mod replay;
+mod row_claims;
 mod seal;
 mod sequences;
 mod snapshot;
@@ -108,6 +110,7 @@ pub use keyed_tables::IndexSpec;
 pub use keyed_writes::KeyedMark;
 pub use materialized::{MaterializedView, RefreshPoint, RefreshRule, SourceLag, SourcePoint};
 pub use refreshes::{RefreshTurn, Refreshes};
+pub use row_claims::{LostRow, RowClaimant};
 pub use rowmill_storage::{
     Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn,
     KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource, TimeTableDef, TimeToLive,

@@ -8,6 +8,7 @@
 //! This file has the life of a transaction: its view, savepoints, commit and rollback. Each other thing that a caller
 //! does with a transaction has a file of its own, named in the documentation of [`Transaction`].
 
+mod claimed_rows;
 mod columnar_rows;
 mod dedup;
 mod definitions;
@@ -31,6 +32,7 @@ use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
 use crate::keyed_writes::KeyedMark;
 use crate::references::Unsettled;
+use crate::row_claims::RowClaimant;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// The first row number of uncommitted rows. Each transaction numbers the new rows of each table from here, and the
@@ -51,6 +53,7 @@ pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 ///   [`delete_by_key`](Self::delete_by_key) (`keyed_writes.rs`); in batches: [`update_keyed`](Self::update_keyed),
 ///   [`delete_keyed`](Self::delete_keyed) (`keyed_batches.rs`).
 /// * **End a statement.** [`settle_references`](Self::settle_references) (`references.rs`),
+///   [`claim_rows`](Self::claim_rows) (`transaction/claimed_rows.rs`),
 ///   [`savepoint`](Self::savepoint), [`rollback_to`](Self::rollback_to).
 /// * **Define** schemas, tables, columns and views: [`create_table`](Self::create_table),
 ///   [`add_column`](Self::add_column), [`create_view`](Self::create_view), [`set_time_table`](Self::set_time_table)
@@ -82,6 +85,10 @@ pub struct Transaction {
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
     pub(crate) reads: TransactionReads,
+    /// The claims of a transaction that waits for rows.
+    pub(crate) claimant: Option<RowClaimant>,
+    /// Keys that the current statement has locked and not claimed yet.
+    pub(crate) locked_keys: Vec<Vec<u8>>,
     pub(crate) cancel: Cancel,
     /// The view of the last call, until the next change.
     view: Option<Arc<Snapshot>>,
@@ -103,6 +110,13 @@ pub struct Savepoint {
     keyed: KeyedMark,
 }
 
+impl Savepoint {
+    /// The point in the keyed writes.
+    pub fn keyed_mark(&self) -> KeyedMark {
+        self.keyed
+    }
+}
+
 impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, base: Arc<Snapshot>) -> Self {
         let changes = Changes { catalog: base.catalog_arc(), tables: HashMap::new() };
@@ -122,6 +136,8 @@ impl Transaction {
             base_reader,
             durability: None,
             reads: TransactionReads::default(),
+            claimant: None,
+            locked_keys: Vec::new(),
             cancel: Cancel::new(),
             view: None,
         }

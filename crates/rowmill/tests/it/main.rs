@@ -21,6 +21,7 @@ mod materialized;
 mod numbered_types;
 mod pages;
 mod programs;
+mod row_waits;
 mod spilling;
 mod sql_suite;
 mod statement_cache;

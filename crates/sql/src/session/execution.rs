@@ -19,9 +19,10 @@ use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_plan::Constant;
 use rowmill_program::{Compiled, ProgramScratch, ResultRows, RunEnd};
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::{Engine, Snapshot};
+use rowmill_txn::{Engine, KeyedMark, Snapshot};
 
 use super::Session;
+use super::lost_rows::LostRows;
 use crate::lifted::{Lifted, lift};
 use crate::open_transaction::OpenTransaction;
 use crate::outcome::{Outcome, RowStream};
@@ -159,6 +160,15 @@ impl Session {
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Option<Ran>> {
+        self.until_rows_are_kept(|session| session.run_program_once(origin, statement, parameters))
+    }
+
+    fn run_program_once(
+        &mut self,
+        origin: StatementOrigin,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Option<Ran>> {
         if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
             return Ok(None);
         }
@@ -169,9 +179,9 @@ impl Session {
         if let Some(cancel) = self.begin_program() {
             self.scratch.set_cancel(cancel);
         }
-        let Session { engine, settings, transaction, statements, scratch, rows, .. } = self;
+        let Session { engine, settings, transaction, statements, scratch, rows, lost_row, .. } = self;
         let program = statements.program(place);
-        let mut data = ProgramData { engine, settings, transaction, snapshot: snapshot.as_ref() };
+        let mut data = ProgramData { engine, settings, transaction, snapshot: snapshot.as_ref(), lost_row };
         let mut run = |values: &[ValueRef<'_>]| data.run(&program.compiled, values, scratch, rows);
         let ran = if parameters.len() <= FEW_PARAMETERS {
             run(on_stack(parameters, &mut [ValueRef::Null; FEW_PARAMETERS]))
@@ -261,6 +271,7 @@ struct ProgramData<'s> {
     transaction: &'s mut Option<OpenTransaction>,
     /// The snapshot to read outside of a transaction.
     snapshot: Option<&'s Arc<Snapshot>>,
+    lost_row: &'s mut LostRows,
 }
 
 impl ProgramData<'_> {
@@ -282,14 +293,27 @@ impl ProgramData<'_> {
             };
         }
         if let Some(open) = self.transaction {
-            return compiled.run_write(open.for_writing()?, values, scratch, rows);
+            let transaction = open.for_writing()?;
+            let mark = transaction.keyed_mark();
+            let end = compiled.run_write(transaction, values, scratch, rows)?;
+            return match self.lost_row.keep_rows(transaction, mark) {
+                Ok(()) => Ok(end),
+                Err(lost) => {
+                    transaction.undo_keyed_to(mark);
+                    Err(lost)
+                }
+            };
         }
         // Outside of a transaction a writing program has its own, which is committed only after the program has
         // succeeded.
         let mut transaction = self.engine.begin()?;
         transaction.set_isolation(self.settings.isolation());
+        if self.settings.flag("wait_for_rows") {
+            transaction.wait_for_rows(self.lost_row.claimant.take());
+        }
         let end = compiled.run_write(&mut transaction, values, scratch, rows)?;
         if let RunEnd::Done(_) = end {
+            self.lost_row.keep_rows(&mut transaction, KeyedMark::default())?;
             transaction.commit()?;
         }
         Ok(end)

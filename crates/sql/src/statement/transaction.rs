@@ -66,6 +66,7 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
         }
         return work.set("default_transaction_isolation", characteristics.isolation.name());
     }
+    let waits = work.settings().flag("wait_for_rows");
     let open = work.open_transaction("SET TRANSACTION")?;
     // A statement has already chosen its snapshot by the old isolation level.
     if open.is_used {
@@ -73,6 +74,9 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
             .hint("SET TRANSACTION must be the first statement after BEGIN"));
     }
     open.transaction.set_isolation(characteristics.isolation);
+    if waits {
+        open.transaction.wait_for_rows(None);
+    }
     open.read_only |= characteristics.read_only;
     Ok(())
 }

@@ -1,0 +1,181 @@
+//! Transactions that wait for rows: READ COMMITTED with the setting `wait_for_rows`, as connections of the server have
+//! it.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use rowmill::{Connection, Database, ErrorKind, Result};
+
+/// Long enough for a statement to run unless it waits.
+const SOON: Duration = Duration::from_millis(100);
+
+fn database() -> Database {
+    let database = Database::memory().unwrap();
+    let mut connection = connect(&database);
+    connection.execute("CREATE TABLE accounts (id INTEGER PRIMARY KEY, owner TEXT UNIQUE, balance INTEGER)").unwrap();
+    connection.execute("INSERT INTO accounts VALUES (1, 'ann', 10), (2, 'bob', 20)").unwrap();
+    database
+}
+
+fn connect(database: &Database) -> Connection {
+    let mut connection = database.connect().unwrap();
+    connection.execute("SET default_transaction_isolation = 'read committed'").unwrap();
+    connection.execute("SET wait_for_rows = true").unwrap();
+    connection
+}
+
+fn begin(database: &Database) -> Connection {
+    let mut connection = connect(database);
+    connection.execute("BEGIN").unwrap();
+    connection
+}
+
+/// Runs statements on a thread of their own, and returns where its end is told.
+fn start(mut connection: Connection, statements: &'static [&'static str]) -> Receiver<Result<()>> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let ran = statements.iter().try_for_each(|sql| connection.execute(sql).map(drop));
+        tell.send(ran).unwrap();
+    });
+    told
+}
+
+fn balances(database: &Database) -> Vec<i64> {
+    let mut connection = connect(database);
+    let rows = connection.query("SELECT balance FROM accounts ORDER BY id").unwrap();
+    rows.rows().unwrap().iter().map(|row| row.get::<i64>(0).unwrap()).collect()
+}
+
+#[test]
+fn an_update_waits_and_sees_the_row_of_the_other_transaction() {
+    // The first run of a text is not compiled, and a statement with a subquery never is.
+    let statements: [&[&str]; 3] = [
+        &["UPDATE accounts SET balance = balance * 2 WHERE id = 1", "COMMIT"],
+        &["UPDATE accounts SET balance = balance * 2 WHERE id = (SELECT min(id) FROM accounts)", "COMMIT"],
+        &["COMMIT", "UPDATE accounts SET balance = balance * 2 WHERE id = 1"],
+    ];
+    for second_statements in statements {
+        for end in ["COMMIT", "ROLLBACK"] {
+            let database = database();
+            let (mut first, second) = (begin(&database), begin(&database));
+            first.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
+            let told = start(second, second_statements);
+            told.recv_timeout(SOON).expect_err("the second transaction waits");
+            first.execute(end).unwrap();
+            told.recv().unwrap().unwrap();
+            assert_eq!(balances(&database), [if end == "COMMIT" { 22 } else { 20 }, 20], "{second_statements:?}");
+        }
+    }
+}
+
+#[test]
+fn increments_of_many_transactions_are_all_kept() {
+    const THREADS: usize = 6;
+    const EACH: usize = 60;
+    let database = database();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let mut connection = connect(&database);
+            scope.spawn(move || {
+                for round in 0..EACH {
+                    let is_alone = (thread + round) % 3 == 0;
+                    if !is_alone {
+                        connection.execute("BEGIN").unwrap();
+                    }
+                    connection.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
+                    if !is_alone {
+                        connection.execute("UPDATE accounts SET balance = balance - 1 WHERE id = 2").unwrap();
+                        connection.execute("COMMIT").unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let in_transactions = (0..THREADS * EACH).filter(|at| (at / EACH + at % EACH) % 3 > 0).count() as i64;
+    assert_eq!(balances(&database), [10 + (THREADS * EACH) as i64, 20 - in_transactions]);
+}
+
+#[test]
+fn an_insert_of_the_same_key_waits_for_the_other_one() {
+    let inserts: [&[&str]; 2] = [
+        &["INSERT INTO accounts VALUES (3, 'eve', 5)"],
+        // Another key, and the same unique value.
+        &["INSERT INTO accounts VALUES (4, 'cid', 5)"],
+    ];
+    for insert in inserts {
+        for end in ["COMMIT", "ROLLBACK"] {
+            let database = database();
+            let (mut first, second) = (begin(&database), begin(&database));
+            first.execute("INSERT INTO accounts VALUES (3, 'cid', 1)").unwrap();
+            let told = start(second, insert);
+            told.recv_timeout(SOON).expect_err("the second transaction waits");
+            first.execute(end).unwrap();
+            let ran = told.recv().unwrap().map_err(|error| error.kind());
+            assert_eq!(ran, if end == "COMMIT" { Err(ErrorKind::UniqueViolation) } else { Ok(()) }, "{insert:?} {end}");
+        }
+    }
+}
+
+#[test]
+fn a_locked_row_is_waited_for() {
+    let database = database();
+    let (mut first, second) = (begin(&database), begin(&database));
+    first.query("SELECT balance FROM accounts WHERE id = 1 FOR UPDATE").unwrap();
+    let told = start(
+        second,
+        &[
+            "SELECT balance FROM accounts WHERE id = 1 FOR UPDATE",
+            "UPDATE accounts SET balance = balance * 2 WHERE id = 1",
+            "COMMIT",
+        ],
+    );
+    told.recv_timeout(SOON).expect_err("the second transaction waits");
+    first.execute("UPDATE accounts SET balance = 11 WHERE id = 1").unwrap();
+    first.execute("COMMIT").unwrap();
+    told.recv().unwrap().unwrap();
+    assert_eq!(balances(&database), [22, 20]);
+}
+
+#[test]
+fn transactions_that_wait_for_each_other_end_with_an_error() {
+    let database = database();
+    let (mut first, mut second) = (begin(&database), begin(&database));
+    first.execute("UPDATE accounts SET balance = 1 WHERE id = 1").unwrap();
+    second.execute("UPDATE accounts SET balance = 2 WHERE id = 2").unwrap();
+    let told = start(second, &["UPDATE accounts SET balance = 2 WHERE id = 1", "COMMIT"]);
+    told.recv_timeout(SOON).expect_err("the second transaction waits");
+    let error = first.execute("UPDATE accounts SET balance = 1 WHERE id = 2").unwrap_err();
+    assert_eq!((error.kind(), error.kind().sqlstate()), (ErrorKind::Deadlock, "40P01"));
+    first.execute("ROLLBACK").unwrap();
+    told.recv().unwrap().unwrap();
+    assert_eq!(balances(&database), [2, 2]);
+}
+
+#[test]
+fn a_wait_ends_at_the_deadline_of_the_statement() {
+    let database = database();
+    let (mut first, mut second) = (begin(&database), begin(&database));
+    first.execute("DELETE FROM accounts WHERE id = 1").unwrap();
+    second.execute("UPDATE accounts SET balance = 3 WHERE id = 2").unwrap();
+    second.execute("SET statement_timeout_ms = 50").unwrap();
+    let error = second.execute("UPDATE accounts SET balance = 3 WHERE id = 1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadline);
+    // The statement left no trace, and the transaction goes on.
+    second.execute("COMMIT").unwrap();
+    first.execute("COMMIT").unwrap();
+    assert_eq!(balances(&database), [3]);
+}
+
+#[test]
+fn a_row_that_a_transaction_without_claims_has_written_fails_at_commit() {
+    let database = database();
+    let mut other = database.connect().unwrap();
+    let mut waiting = begin(&database);
+    waiting.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
+    other.execute("UPDATE accounts SET balance = 100 WHERE id = 1").unwrap();
+    let error = waiting.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SerializationFailure);
+    assert_eq!(waiting.execute("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
+    assert_eq!(balances(&database), [100, 20]);
+}

@@ -1,0 +1,65 @@
+//! Statements that run again after another transaction was first to write one of their rows.
+//!
+//! Only connections with the setting `wait_for_rows` do this, at READ COMMITTED. The transaction claims the rows of a
+//! statement when the statement has run ([`Transaction::claim_rows`]). If another one has a claim, the statement is
+//! undone, waits for that transaction to end, and runs again over a newer snapshot.
+
+use rowmill_base::Result;
+use rowmill_txn::{KeyedMark, LostRow, RowClaimant, Transaction};
+
+use super::Session;
+
+/// The row that the last statement has lost.
+#[derive(Debug, Default)]
+pub(super) struct LostRows {
+    row: Option<LostRow>,
+    /// The claims of a statement outside of a transaction, for its next run.
+    pub(super) claimant: Option<RowClaimant>,
+}
+
+impl LostRows {
+    /// Claims the rows of a statement that began at `mark`. After an error the statement must be undone.
+    pub(super) fn keep_rows(&mut self, transaction: &mut Transaction, mark: KeyedMark) -> Result<()> {
+        match transaction.claim_rows(mark)? {
+            None => Ok(()),
+            Some(lost) => {
+                self.row = Some(lost);
+                Err(lost.error())
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Runs a statement until it has all of its rows.
+    #[inline]
+    pub(super) fn until_rows_are_kept<T>(&mut self, mut run: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
+        let mut before = None;
+        loop {
+            let result = run(self);
+            match self.lost_row.row.take() {
+                // The snapshot did not move on: the transaction has lost another row to one that claims none.
+                Some(lost) if result.is_err() && before != Some(lost) => {
+                    self.wait_for(lost)?;
+                    before = Some(lost).filter(|lost| matches!(lost, LostRow::Written(_)));
+                }
+                _ => {
+                    self.lost_row.claimant = None;
+                    return result;
+                }
+            }
+        }
+    }
+
+    fn wait_for(&mut self, lost: LostRow) -> Result<()> {
+        let cancel = self.running.lock().clone();
+        match &mut self.transaction {
+            Some(open) => open.transaction.wait_for(lost, &cancel),
+            None => {
+                let LostRow::Claimed(key) = lost else { return Ok(()) };
+                let claimant = self.lost_row.claimant.get_or_insert_with(|| self.engine.row_claimant());
+                claimant.wait(key, &cancel)
+            }
+        }
+    }
+}

@@ -9,8 +9,9 @@ use rowmill::arrow::array::{
 };
 use rowmill::{Connection, Database, Error, ErrorKind, Result};
 
+use crate::outcome_printer::ResultView;
 use crate::output::Format;
-use crate::runner::{ResultView, Runner};
+use crate::runner::Runner;
 use crate::terminal::say;
 
 const EVENTS: u64 = 1_000_000;
@@ -85,7 +86,9 @@ pub(crate) fn run(dir: Option<&Path>) -> Result<()> {
     } else {
         say(&format!("{} already has the tables of the demo.\n", dir.display()))?;
     }
-    let mut runner = Runner::new(connection, ResultView { format: Format::Table, all: false, paged: false })?;
+    drop(connection);
+    let view = ResultView { format: Format::Table, all: false, expanded: false, paged: false, sampled: false };
+    let mut runner = Runner::new(&database, view)?;
     for (question, sql) in QUESTIONS {
         say(&format!("\n{question}\n  {sql}\n"))?;
         let started = Instant::now();

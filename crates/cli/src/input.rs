@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rowmill::text::{SqlSplitter, TextStatement};
 use rowmill::{Error, ErrorKind, Result};
 
+use crate::data_lines::{DataLines, END_OF_DATA};
+
 /// A source of SQL, as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SqlInput {
@@ -48,12 +50,15 @@ pub(crate) struct SqlStream {
     bytes_read: usize,
     is_over: bool,
     statements: usize,
+    /// Whether the data of a COPY has ended.
+    data_is_over: bool,
 }
 
 impl SqlStream {
     fn new(name: String, source: Box<dyn Read>) -> SqlStream {
         let (splitter, partial) = (SqlSplitter::default(), Vec::new());
-        SqlStream { name, source, splitter, partial, bytes_read: 0, is_over: false, statements: 0 }
+        let (is_over, data_is_over) = (false, false);
+        SqlStream { name, source, splitter, partial, bytes_read: 0, is_over, statements: 0, data_is_over }
     }
 
     pub(crate) fn standard() -> SqlStream {
@@ -116,6 +121,17 @@ impl SqlStream {
         Ok(())
     }
 
+    /// Returns the rest of the line, with its end. `None` at the end of the stream.
+    fn next_line(&mut self) -> Result<Option<String>> {
+        loop {
+            match self.splitter.next_line() {
+                Some(line) => return Ok(Some(line)),
+                None if self.is_over => return Ok(self.splitter.rest_of_text()),
+                None => self.read()?,
+            }
+        }
+    }
+
     fn failed(&self, what: &str) -> Error {
         Error::new(ErrorKind::UndefinedFile, format!("{} cannot be read: {what}", self.name))
     }
@@ -127,12 +143,32 @@ impl SqlStream {
             true => error.message().to_owned(),
             false => with_places_in_stream(error.message(), statement),
         };
-        let located = Error::new(error.kind(), message);
+        let mut located = Error::new(error.kind(), message);
+        if let Some(position) = error.position() {
+            located = located.at_position(position);
+        }
         let located = located.context(format!("{}, line {}, statement {}", self.name, statement.line, self.statements));
         match error.hint_text() {
             Some(hint) => located.hint(hint),
             None => located,
         }
+    }
+}
+
+impl DataLines for SqlStream {
+    fn begin(&mut self) -> Result<()> {
+        // The data begins on the line after the statement.
+        self.data_is_over = false;
+        self.next_line().map(drop)
+    }
+
+    fn next_lines(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.data_is_over {
+            return Ok(None);
+        }
+        let line = self.next_line()?.filter(|line| line.trim_end_matches(['\r', '\n']) != END_OF_DATA);
+        self.data_is_over = line.is_none();
+        Ok(line.map(String::into_bytes))
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Pager {
     lines: usize,
     /// Columns of the last line.
     columns: usize,
+    /// Whether the output is inside of the sequence of a colour, which takes no column.
+    in_escape: bool,
     stage: Stage,
 }
 
@@ -36,7 +38,7 @@ impl Pager {
     /// Makes a pager for one result. While it runs, `bar` must not be drawn.
     pub(crate) fn new(screen: ScreenSize, bar: &Bar) -> Pager {
         let (text, stage) = (Vec::new(), Stage::Gathering);
-        Pager { screen, bar: bar.clone(), text, lines: 0, columns: 0, stage }
+        Pager { screen, bar: bar.clone(), text, lines: 0, columns: 0, in_escape: false, stage }
     }
 
     /// Whether the user has left the pager before the end of the output.
@@ -68,6 +70,8 @@ impl Pager {
         let mut is_wide = false;
         for byte in bytes {
             match byte {
+                0x1b => self.in_escape = true,
+                _ if self.in_escape => self.in_escape = !byte.is_ascii_alphabetic(),
                 b'\n' => (self.lines, self.columns) = (self.lines + 1, 0),
                 // The later bytes of a character.
                 0x80..=0xbf => {}

@@ -27,7 +27,8 @@ impl Stopwatch {
         result
     }
 
-    pub(crate) fn spent(&self) -> Duration {
-        self.spent
+    /// The line that tells the time.
+    pub(crate) fn line(&self) -> String {
+        format!("Time: {:.3} s\n", self.spent.as_secs_f64())
     }
 }

@@ -6,6 +6,7 @@
 
 mod binary_reader;
 mod copy_options;
+mod stream_copy;
 mod text_reader;
 
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse
 use rowmill::Outcome;
 use rowmill::output::{FileFormat, WriteOptions, stream_writer};
 
+pub use self::stream_copy::StreamCopy;
 use crate::backend::OUTPUT_BYTES;
 use crate::copy::binary_reader::BinaryCopyReader;
 use crate::copy::copy_options::{CopyFormat, CopyOptions};
@@ -247,6 +249,11 @@ fn send_each(
 }
 
 fn put_header(columns: &[crate::encode::WireColumn], options: &CopyOptions, client: &mut ClientStream) {
+    client.put(&CopyData::new(header_line(columns, options).freeze()));
+}
+
+/// The names of the columns as a line of the text format.
+fn header_line(columns: &[crate::encode::WireColumn], options: &CopyOptions) -> BytesMut {
     let mut line = BytesMut::new();
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
@@ -255,7 +262,19 @@ fn put_header(columns: &[crate::encode::WireColumn], options: &CopyOptions, clie
         options.text_format().put_escaped(column.name.as_bytes(), &mut line);
     }
     line.put_u8(b'\n');
-    client.put(&CopyData::new(line.freeze()));
+    line
+}
+
+/// How the engine writes the CSV of a COPY.
+fn csv_options(options: &CopyOptions) -> WriteOptions {
+    WriteOptions {
+        format: Some(FileFormat::Csv),
+        header: options.header,
+        delimiter: Some(options.delimiter.unwrap_or(b',')),
+        quote: options.quote.unwrap_or(b'"'),
+        null_string: options.null.clone().unwrap_or_default(),
+        ..WriteOptions::default()
+    }
 }
 
 /// A buffer that a writer fills and a COPY empties.
@@ -274,9 +293,13 @@ impl Write for SharedBuffer {
 }
 
 impl SharedBuffer {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock())
+    }
+
     /// Sends the bytes of the buffer.
     fn send(&self, client: &mut ClientStream) -> io::Result<()> {
-        let bytes = std::mem::take(&mut *self.0.lock());
+        let bytes = self.take();
         for piece in bytes.chunks(OUTPUT_BYTES) {
             client.put(&CopyData::new(Bytes::copy_from_slice(piece)));
             client.send_full()?;
@@ -286,16 +309,8 @@ impl SharedBuffer {
 }
 
 fn copy_csv_out(mut rows: OpenRows, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
-    let write = WriteOptions {
-        format: Some(FileFormat::Csv),
-        header: options.header,
-        delimiter: Some(options.delimiter.unwrap_or(b',')),
-        quote: options.quote.unwrap_or(b'"'),
-        null_string: options.null.clone().unwrap_or_default(),
-        ..WriteOptions::default()
-    };
     let buffer = SharedBuffer::default();
-    let mut writer = stream_writer(Box::new(buffer.clone()), "STDOUT", rows.schema(), &write)?;
+    let mut writer = stream_writer(Box::new(buffer.clone()), "STDOUT", rows.schema(), &csv_options(options))?;
     let mut sent = 0;
     while let Some(batch) = rows.take(ROWS_AT_ONCE)? {
         writer.write(&batch)?;

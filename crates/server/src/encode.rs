@@ -132,23 +132,32 @@ impl<'a> EncodedBatch<'a> {
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> usize {
-        let EncodedBatch { cells, scratch } = self;
         let mut value = BytesMut::new();
-        encode_each(b'd', rows, out, bytes_max, |row, out| {
-            for (index, (column, _)) in cells.iter().enumerate() {
-                if index > 0 {
-                    out.put_u8(format.delimiter);
-                }
-                if column.is_null(row) {
-                    out.put_slice(format.null.as_bytes());
-                    continue;
-                }
-                value.clear();
-                column.write_text(row, &mut value, scratch);
-                format.put_escaped(&value, out);
+        encode_each(b'd', rows, out, bytes_max, |row, out| self.copy_text_row(row, format, &mut value, out))
+    }
+
+    /// Appends a row as a line of the text format of COPY, without the head of a message.
+    pub(crate) fn copy_text_row(
+        &mut self,
+        row: usize,
+        format: &CopyTextFormat,
+        value: &mut BytesMut,
+        out: &mut BytesMut,
+    ) {
+        let EncodedBatch { cells, scratch } = self;
+        for (index, (column, _)) in cells.iter().enumerate() {
+            if index > 0 {
+                out.put_u8(format.delimiter);
             }
-            out.put_u8(b'\n');
-        })
+            if column.is_null(row) {
+                out.put_slice(format.null.as_bytes());
+                continue;
+            }
+            value.clear();
+            column.write_text(row, value, scratch);
+            format.put_escaped(value, out);
+        }
+        out.put_u8(b'\n');
     }
 
     /// Appends rows as the data of a COPY in the binary format, as [`encode_rows`](Self::encode_rows) does.

@@ -59,6 +59,7 @@ mod startup;
 mod transaction_block;
 mod wire_error;
 
+pub use copy::StreamCopy;
 pub use event::{EventSink, ServerEvent};
 pub use options::{DEFAULT_SETTINGS, ServerLimits, ServerOptions};
 pub use server::Server;

@@ -69,9 +69,12 @@ impl SqlSplitter {
             if !lexeme.is_closed || end == self.text.len() {
                 break;
             }
-            if self.code.is_none() && lexeme.text.starts_with('\\') {
+            if lexeme.text.starts_with('\\') {
                 let line_end = at + self.text[at..].find('\n')?;
-                return self.take(Some(at), line_end);
+                if self.code.is_none() || ends_statement(&self.text[at..line_end]) {
+                    let code = self.code.take().unwrap_or(at);
+                    return self.take(Some(code), line_end);
+                }
             }
             if lexeme.is_code() {
                 self.code.get_or_insert(at);
@@ -79,6 +82,27 @@ impl SqlSplitter {
             (at, self.read) = (end, end);
         }
         None
+    }
+
+    /// Takes the rest of the line after the last statement, with its end. `None` if the end has not arrived.
+    pub fn next_line(&mut self) -> Option<String> {
+        let end = self.start + self.text[self.start..].find('\n')? + 1;
+        Some(self.take_raw(end))
+    }
+
+    /// Takes all text after the last statement. `None` if there is none. No more pieces follow.
+    pub fn rest_of_text(&mut self) -> Option<String> {
+        let end = self.text.len();
+        (self.start < end).then(|| self.take_raw(end))
+    }
+
+    /// Takes the text up to `end`, which is no statement.
+    fn take_raw(&mut self, end: usize) -> String {
+        let text = self.text[self.start..end].to_owned();
+        self.pass(end);
+        self.read = end;
+        self.code = None;
+        text
     }
 
     /// Returns the text after the last complete statement, unless it has only blanks and comments. No more pieces
@@ -120,6 +144,14 @@ impl SqlSplitter {
     }
 }
 
+/// The commands that end the statement in front of them and do something with it: `SELECT 1 \gx`.
+const ENDING_COMMANDS: &[&str] = &["\\g", "\\gx", "\\watch", "\\plot"];
+
+/// Whether the command at the beginning of `text` ends the statement in front of it.
+fn ends_statement(text: &str) -> bool {
+    text.split_whitespace().next().is_some_and(|word| ENDING_COMMANDS.contains(&word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +178,24 @@ mod tests {
         }
         // Inside of a statement, a backslash is SQL.
         assert_eq!(texts(split(&["SELECT\n\\d\n;"])), ["SELECT\n\\d\n;"]);
+        // Some commands end the statement in front of them.
+        assert_eq!(texts(split(&["SELECT\n1 \\gx\nSELECT 2;"])), ["SELECT\n1 \\gx", "SELECT 2;"]);
+        assert_eq!(texts(split(&["SELECT 1 \\g"])), ["SELECT 1 \\g"]);
+    }
+
+    #[test]
+    fn the_lines_after_a_statement_can_be_taken_as_they_are() {
+        let mut splitter = SqlSplitter::default();
+        splitter.push("COPY t FROM STDIN; -- x\n1\t'a\n\\.\nSELECT");
+        assert_eq!(splitter.next_complete().map(|found| found.text).as_deref(), Some("COPY t FROM STDIN;"));
+        let lines: Vec<String> = std::iter::from_fn(|| splitter.next_line()).collect();
+        assert_eq!(lines, [" -- x\n", "1\t'a\n", "\\.\n"]);
+        splitter.push(" 1;");
+        let next = splitter.next_complete().expect("a statement");
+        assert_eq!((next.text.as_str(), next.line), ("SELECT 1;", 4));
+        splitter.push("the rest");
+        assert_eq!(splitter.rest_of_text().as_deref(), Some("the rest"));
+        assert_eq!(splitter.rest_of_text(), None);
     }
 
     const TEXT: &str = "-- a; b\n ;; SELECT 'é;''' ; /* ; /* ; */ */\nSELECT E'\\';', $a$ ; $$ ; $a$, \"x;\"\n;\n\

@@ -1,6 +1,7 @@
 //! Prints results; each format has a file of its own.
 
 mod csv;
+mod grid;
 mod json;
 mod line;
 mod screen;

@@ -6,14 +6,15 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
-use rowmill::Result;
 use rowmill::arrow::array::RecordBatch;
 use rowmill::arrow::datatypes::Schema;
 use rowmill::text::TextColumn;
+use rowmill::{Result, SqlType};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::grid::{COLUMN_BORDER, Grid, GridCell, LAST_BORDER};
 use super::{Printer, names, put};
+use crate::style::Tone;
 
 /// Of a longer result we show this many rows from its beginning and from its end.
 const ROWS_AT_EACH_END: usize = 20;
@@ -21,52 +22,65 @@ const ROWS_AT_EACH_END: usize = 20;
 /// If not all columns fit, texts are cut to this width before any column is left out.
 const TEXT_WIDTH_MIN: usize = 16;
 
-/// The width that a border and two blanks add to each column, and the width of the last border.
-const COLUMN_BORDER: usize = 3;
-const LAST_BORDER: usize = 1;
-
 const CUT: &str = "…";
+
+const NULL: &str = "NULL";
+
+/// A row that is kept. `None` is NULL.
+type KeptRow = Vec<Option<String>>;
 
 pub(super) struct ScreenPrinter {
     names: Vec<String>,
+    types: Vec<String>,
     /// For each column, whether it has numbers. They are never cut, because a part of a number is another number.
     numbers: Vec<bool>,
     screen_columns: usize,
-    first: Vec<Vec<String>>,
-    last: VecDeque<Vec<String>>,
+    first: Vec<KeptRow>,
+    last: VecDeque<KeptRow>,
     rows: u64,
 }
 
 impl ScreenPrinter {
     pub(super) fn new(schema: &Schema, screen_columns: usize) -> Self {
-        let names = names(schema).iter().map(|name| cut(&on_one_line(name), screen_columns)).collect();
+        let names: Vec<String> = names(schema).iter().map(|name| cut(&on_one_line(name), screen_columns)).collect();
+        let fields = schema.fields().iter();
+        let types = fields.map(|field| SqlType::from_arrow(field.data_type()).map(|kind| kind.to_string()));
+        let types = types.map(|kind| kind.unwrap_or_default().to_lowercase()).collect();
+        let numbers = vec![false; names.len()];
         let (first, last) = (Vec::new(), VecDeque::new());
-        ScreenPrinter { names, numbers: Vec::new(), screen_columns, first, last, rows: 0 }
+        ScreenPrinter { names, types, numbers, screen_columns, first, last, rows: 0 }
     }
 
-    fn cells(&self, columns: &[TextColumn<'_>], row: usize) -> Vec<String> {
+    fn cells(&self, columns: &[TextColumn<'_>], row: usize) -> KeptRow {
         let cell = |column: &TextColumn<'_>| {
             let mut text = String::new();
-            match column.write(row, &mut text) {
-                // No column is wider than the screen.
-                true => cut(&on_one_line(&text), self.screen_columns),
-                false => "NULL".to_owned(),
-            }
+            // No column is wider than the screen.
+            column.write(row, &mut text).then(|| cut(&on_one_line(&text), self.screen_columns))
         };
         columns.iter().map(cell).collect()
     }
 
-    fn kept(&self) -> impl Iterator<Item = &Vec<String>> {
+    fn kept(&self) -> impl Iterator<Item = &KeptRow> {
         self.first.iter().chain(&self.last)
     }
 
     /// The widths of the columns' contents.
     fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
-            let cells = self.kept().map(|row| row[column].width());
+            let cells = self.kept().map(|row| row[column].as_deref().unwrap_or(NULL).width());
             cells.chain([self.names[column].width()]).max().unwrap_or(0)
         };
         (0..self.names.len()).map(width).collect()
+    }
+
+    /// The widths of the columns with their types, if the table is narrow enough for them, otherwise without. A type
+    /// should not push a column off the screen.
+    fn fit(&self) -> Fit {
+        let widths = self.widths();
+        let with_types: Vec<usize> =
+            widths.iter().zip(&self.types).map(|(width, kind)| (*width).max(kind.width())).collect();
+        let fit = Fit::of(with_types, &self.numbers, self.screen_columns);
+        if fit.gap.is_none() { fit } else { Fit::of(widths, &self.numbers, self.screen_columns) }
     }
 
     fn footer(&self, columns_shown: usize) -> String {
@@ -106,36 +120,48 @@ impl Printer for ScreenPrinter {
     }
 
     fn finish(&mut self, out: &mut dyn Write) -> Result<()> {
-        self.numbers.resize(self.names.len(), false);
-        let fit = Fit::of(&self.widths(), &self.numbers, self.screen_columns);
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header(fit.row(&self.names, &self.numbers));
-        for cells in &self.first {
-            table.add_row(fit.row(cells, &self.numbers));
+        let fit = self.fit();
+        let texts = |texts: &[String], tone| texts.iter().map(|text| (text.clone(), tone)).collect::<Vec<_>>();
+        let row = |row: &KeptRow| {
+            let cell = |cell: &Option<String>| match cell {
+                Some(text) => (text.clone(), Tone::Plain),
+                None => (NULL.to_owned(), Tone::Faint),
+            };
+            row.iter().map(cell).collect::<Vec<_>>()
+        };
+        let mut grid = Grid::new(fit.shown_widths());
+        grid.row(&fit.row(&texts(&self.names, Tone::Plain), &self.numbers));
+        if self.types.iter().any(|kind| !kind.is_empty()) {
+            grid.row(&fit.row(&texts(&self.types, Tone::Faint), &self.numbers));
+        }
+        grid.end_header();
+        for kept in &self.first {
+            grid.row(&fit.row(&row(kept), &self.numbers));
         }
         if self.rows > self.kept().count() as u64 {
-            table.add_row(fit.row(&vec![CUT.to_owned(); self.names.len()], &self.numbers));
+            grid.row(&fit.row(&vec![(CUT.to_owned(), Tone::Faint); self.names.len()], &self.numbers));
         }
-        for cells in &self.last {
-            table.add_row(fit.row(cells, &self.numbers));
+        for kept in &self.last {
+            grid.row(&fit.row(&row(kept), &self.numbers));
         }
-        put(out, &format!("{table}\n{}", self.footer(fit.shown.len())))
+        put(out, &format!("{}{}", grid.finish(), self.footer(fit.shown.len())))
     }
 }
 
-/// The columns that are shown, and the width to which their texts are cut.
+/// The columns that are shown, and their widths.
 #[derive(Debug, PartialEq, Eq)]
 struct Fit {
     /// The indexes of the columns, ascending.
     shown: Vec<usize>,
     /// A column of `…` comes before the shown column at this place.
     gap: Option<usize>,
-    text_width: usize,
+    /// The widths of all columns.
+    widths: Vec<usize>,
 }
 
 impl Fit {
-    fn of(widths: &[usize], numbers: &[bool], screen_columns: usize) -> Fit {
+    /// Chooses the columns that fit. `widths` are the widths of the contents.
+    fn of(widths: Vec<usize>, numbers: &[bool], screen_columns: usize) -> Fit {
         let cut_to = |text_width: usize| -> Vec<usize> {
             let cut = |(width, is_number): (&usize, &bool)| if *is_number { *width } else { (*width).min(text_width) };
             widths.iter().zip(numbers).map(cut).collect()
@@ -145,7 +171,7 @@ impl Fit {
         let fits = |text_width: &usize| total(&cut_to(*text_width)) <= screen_columns;
         let widest = widths.iter().copied().max().unwrap_or(0).max(TEXT_WIDTH_MIN);
         if let Some(text_width) = (TEXT_WIDTH_MIN..=widest).rev().find(fits) {
-            return Fit { shown: (0..widths.len()).collect(), gap: None, text_width };
+            return Fit { shown: (0..widths.len()).collect(), gap: None, widths: cut_to(text_width) };
         }
         let widths = cut_to(TEXT_WIDTH_MIN);
         let mut left = screen_columns.saturating_sub(LAST_BORDER + CUT.width() + COLUMN_BORDER);
@@ -163,17 +189,26 @@ impl Fit {
             if is_front { front += 1 } else { back += 1 }
         }
         let shown = (0..front).chain(widths.len() - back..widths.len()).collect();
-        Fit { shown, gap: Some(front), text_width: TEXT_WIDTH_MIN }
+        Fit { shown, gap: Some(front), widths }
     }
 
-    fn row(&self, cells: &[String], numbers: &[bool]) -> Vec<Cell> {
-        let cell = |column: &usize| match numbers[*column] {
-            true => Cell::new(&cells[*column]).set_alignment(CellAlignment::Right),
-            false => Cell::new(cut(&cells[*column], self.text_width)),
-        };
-        let mut row: Vec<Cell> = self.shown.iter().map(cell).collect();
+    /// The widths of the columns of the grid.
+    fn shown_widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.shown.iter().map(|column| self.widths[*column]).collect();
         if let Some(gap) = self.gap {
-            row.insert(gap, Cell::new(CUT));
+            widths.insert(gap, CUT.width());
+        }
+        widths
+    }
+
+    fn row(&self, cells: &[(String, Tone)], numbers: &[bool]) -> Vec<GridCell> {
+        let cell = |column: &usize| {
+            let (text, tone) = &cells[*column];
+            GridCell { text: cut(text, self.widths[*column]), is_right: numbers[*column], tone: *tone }
+        };
+        let mut row: Vec<GridCell> = self.shown.iter().map(cell).collect();
+        if let Some(gap) = self.gap {
+            row.insert(gap, GridCell::new(CUT));
         }
         row
     }
@@ -225,17 +260,21 @@ mod tests {
 
     #[test]
     fn texts_are_cut_before_columns_are_left_out() {
-        let all = |columns, text_width| Fit { shown: (0..columns).collect(), gap: None, text_width };
+        let all = |widths: &[usize]| Fit { shown: (0..widths.len()).collect(), gap: None, widths: widths.to_vec() };
         // 4 columns of 20: 4 * 23 + 1.
-        assert_eq!(Fit::of(&[20; 4], &[false; 4], 93), all(4, 20));
-        assert_eq!(Fit::of(&[20; 4], &[false; 4], 92), all(4, 19));
-        assert_eq!(Fit::of(&[20; 4], &[false; 4], 77), all(4, 16));
-        let some = |shown: &[usize], gap| Fit { shown: shown.to_vec(), gap: Some(gap), text_width: TEXT_WIDTH_MIN };
-        assert_eq!(Fit::of(&[20; 4], &[false; 4], 76), some(&[0, 1, 3], 2));
+        for (screen_columns, width) in [(93, 20), (92, 19), (77, 16)] {
+            assert_eq!(Fit::of(vec![20; 4], &[false; 4], screen_columns), all(&[width; 4]));
+        }
+        let some = |shown: &[usize], gap, widths: &[usize]| Fit {
+            shown: shown.to_vec(),
+            gap: Some(gap),
+            widths: widths.to_vec(),
+        };
+        assert_eq!(Fit::of(vec![20; 4], &[false; 4], 76), some(&[0, 1, 3], 2, &[16; 4]));
         // Numbers are not cut, and one column is always there.
-        assert_eq!(Fit::of(&[30; 3], &[true; 3], 40), some(&[0], 1));
-        assert_eq!(Fit::of(&[30; 3], &[true; 3], 10), some(&[0], 1));
-        assert_eq!(Fit::of(&[], &[], 80), all(0, TEXT_WIDTH_MIN));
+        assert_eq!(Fit::of(vec![30; 3], &[true; 3], 40), some(&[0], 1, &[30; 3]));
+        assert_eq!(Fit::of(vec![30; 3], &[true; 3], 10), some(&[0], 1, &[30; 3]));
+        assert_eq!(Fit::of(vec![], &[], 80), all(&[]));
     }
 
     #[test]

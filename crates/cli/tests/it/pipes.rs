@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use crate::SHELL;
+use crate::formats::check_golden;
 use crate::screen::memory_peak_mib;
 
 /// A line that does not come within this time does not come at all. The machine may be busy with other tests.
@@ -263,4 +264,74 @@ fn the_demo_ends_quietly_when_its_reader_leaves() {
     drop(stdout);
     let ran = child.wait_with_output().expect("the shell has ended");
     assert!(ran.status.success(), "{:?}: {}", ran.status, String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn copies_go_through_the_streams() {
+    let folder = folder();
+    let script = "CREATE TABLE t (a INTEGER, b TEXT);\nCOPY t FROM STDIN;\n1\tone; two\n2\t\\N\n\\.\n\
+                  COPY t FROM STDIN CSV;\n3,\"x\"\n\\.\nCOPY (SELECT * FROM t ORDER BY a) TO STDOUT;\nSELECT COUNT(*) AS n FROM t;\n";
+    let ran = run(folder.path(), &["db"], script);
+    assert_eq!(printed(&ran), "1\tone; two\n2\t\\N\n3\tx\nn\n3\n");
+    // A statement of the command line takes the whole standard input.
+    printed(&run(folder.path(), &["db", "COPY t FROM STDIN CSV HEADER"], "a,b\n4,y\n5,z\n"));
+    let ran = run(folder.path(), &["db", "COPY (SELECT a, b FROM t WHERE a > 3) TO STDOUT CSV HEADER"], "");
+    assert_eq!(printed(&ran), "a,b\n4,y\n5,z\n");
+    let text = run(folder.path(), &["db"], "SELECT 1 AS a;\nCOPY t FROM STDIN;\nnot a number\tx\n\\.\n");
+    assert!(failed(&text).contains("the standard input, line 2, statement 2: "), "{}", failed(&text));
+    assert_eq!(printed(&run(folder.path(), &["db", "SELECT COUNT(*) AS n FROM t"], "")), "n\n5\n");
+}
+
+#[test]
+fn a_command_may_end_a_statement_in_a_script() {
+    let folder = folder();
+    let ran = run(folder.path(), &[], "\\set n 3\nSELECT :n AS a,\n 2 AS b \\g out.csv\nSELECT 4 AS c;\n");
+    assert_eq!(printed(&ran), "c\n4\n");
+    assert_eq!(std::fs::read_to_string(folder.path().join("out.csv")).expect("written"), "a,b\n3,2\n");
+    let ran = run(folder.path(), &["--format", "table", "-c", "SELECT 1 AS a \\gx"], "");
+    assert_eq!(printed(&ran), "a = 1\n");
+    // Other commands cannot stand inside of a statement.
+    assert!(failed(&run(folder.path(), &[], "SELECT 1\n\\timing\n;")).contains("ERROR 42601"));
+}
+
+#[test]
+fn results_go_to_a_file_until_it_is_closed() {
+    let folder = folder();
+    let script = "\\o out.csv\nSELECT 1 AS a;\nSELECT 2 AS b;\n\\o\nSELECT 3 AS c;\n";
+    assert_eq!(printed(&run(folder.path(), &[], script)), "c\n3\n");
+    assert_eq!(std::fs::read_to_string(folder.path().join("out.csv")).expect("written"), "a\n1\nb\n2\n");
+    let ran = run(folder.path(), &[], "\\o nowhere/out.csv\n");
+    assert!(failed(&ran).contains("nowhere/out.csv"), "{}", failed(&ran));
+}
+
+#[test]
+fn the_exit_code_says_what_has_happened() {
+    let folder = folder();
+    for (args, code) in [
+        (&["-c", "SELECT 1"][..], 0),
+        (&["-c", "SELECT nothing"], 1),
+        (&["-f", "missing.sql"], 1),
+        (&["--no-such-option"], 2),
+        (&["-c", "\\q"], 0),
+    ] {
+        assert_eq!(run(folder.path(), args, "").status.code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
+fn charts_are_as_their_golden_file_says() {
+    let folder = folder();
+    let script = "SELECT x, x * x AS square, 50 * x AS line FROM generate_series(-10, 60) AS g (x) \\plot\n\
+        SELECT TIMESTAMP '2026-01-01' + INTERVAL '1 hour' * x AS at, x % 24 AS load FROM generate_series(0, 71) AS g (x) \\plot\n\
+        SELECT c AS country, n FROM (VALUES ('DE', 12), ('FR', 7.5), ('漢字', NULL), ('US', -3)) AS v (c, n) \\plot\n";
+    check_golden("plot.txt", printed(&run(folder.path(), &["--format", "table"], script)));
+    for (wrong, message) in [
+        ("\\plot\n", "there is no result to draw"),
+        ("SELECT 'a' AS t \\plot\n", "no column of numbers"),
+        ("SELECT 1 AS a \\plot line b\n", "no column \"b\""),
+        ("SELECT 1 AS a WHERE false \\plot\n", "no rows to draw"),
+    ] {
+        let text = failed(&run(folder.path(), &[], wrong)).to_owned();
+        assert!(text.contains(message), "{wrong}: {text}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The prompt: lines, keys and commands.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, TAB, TerminalOptions, UP};
@@ -37,11 +39,15 @@ fn quotes_and_comments_hide_semicolons_and_backslashes() {
     for value in ["a;b", "c';d", "\\q;"] {
         assert!(shown.contains(value), "{value}: {shown}");
     }
-    for (open, rest, value) in
-        [("SELECT 'one;", "two';", "one;↵two"), ("SELECT $$", "\\q;$$;", "\\q;"), ("/* ;", "*/ SELECT 7;", "7")]
-    {
+    for (open, prompt, rest, value) in [
+        ("SELECT 'one;", "rowmill'> ", "two';", "one;↵two"),
+        ("SELECT $$", "rowmill$> ", "\\q;$$;", "\\q;"),
+        ("/* ;", "rowmill/*> ", "*/ SELECT 7;", "7"),
+        ("SELECT 1 AS \"a", "rowmill\"> ", "b\";", "a↵b"),
+        ("SELECT (3", "rowmill(> ", "+ 4);", "7"),
+    ] {
         shell.type_text(&format!("{open}\r"));
-        shell.wait_for("rowmill- ");
+        shell.wait_for(prompt);
         shell.type_text(&format!("{rest}\r"));
         let shown = shell.wait_for("(1 row)");
         assert!(shown.contains(value), "{shown}");
@@ -89,7 +95,7 @@ fn words_are_completed_with_the_tab_key() {
     let home = home();
     let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
     shell.run("CREATE TABLE zebras (stripes INTEGER);");
-    for (typed, completed) in [("selec", "select"), (" stri", "stripes"), (" fro", "from"), (" zeb", "zebras")] {
+    for (typed, completed) in [("selec", "select"), (" strip", "stripes"), (" fro", "from"), (" zeb", "zebras")] {
         shell.type_text(typed);
         shell.type_text(TAB);
         shell.wait_for(completed);
@@ -119,7 +125,7 @@ fn ctrl_c_at_the_prompt_discards_what_is_typed() {
     let home = home();
     let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
     shell.type_text("SELECT 'open\r");
-    shell.wait_for("rowmill- ");
+    shell.wait_for("rowmill'> ");
     shell.type_text("and more");
     shell.wait_for("more");
     shell.type_text(CTRL_C);
@@ -185,4 +191,127 @@ fn commands_do_what_the_help_says() {
     assert!(shell.run("\\timing").contains("Timing is on."));
     assert!(shell.run("SELECT a FROM made;").contains("Time: 0."));
     assert!(shell.run("\\timing").contains("Timing is off."));
+}
+
+#[test]
+fn the_place_of_an_error_is_underlined() {
+    let home = home();
+    let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
+    let shown = shell.run("SELECT 1 AS one, oen + 1 FROM generate_series(1, 2) AS g (one);");
+    let lines: Vec<&str> = shown.lines().collect();
+    let mark = lines.iter().position(|line| line.trim() == "^^^").unwrap_or_else(|| panic!("no mark: {shown}"));
+    assert_eq!(lines[mark].find('^'), lines[mark - 1].find("oen"), "{shown}");
+    // In a statement of several lines, the line with the error is shown.
+    shell.type_text("SELECT 1,\r");
+    shell.wait_for("rowmill- ");
+    shell.type_text("  nothing;\r");
+    let shown = shell.wait_for("rowmill> ");
+    assert!(shown.contains("    nothing;\n    ^^^^^^^"), "{shown}");
+}
+
+#[test]
+fn commands_end_a_statement() {
+    let home = home();
+    let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
+    assert!(shell.run("SELECT 40 + 2 AS answer \\gx").contains("answer = 42"));
+    // Without a statement, the last one runs again.
+    assert!(shell.run("\\g").contains("(1 row)"));
+    assert_eq!(shell.run("SELECT 1 AS a \\g result.txt"), "");
+    let table = std::fs::read_to_string(home.path().join("result.txt")).expect("written");
+    assert!(table.contains("a") && table.contains("1"), "{table}");
+    shell.run_to("SELECT 5 +", "rowmill- ");
+    assert_eq!(shell.run_to("\\p", "rowmill- "), "SELECT 5 +\n");
+    shell.run("\\r");
+    assert!(shell.run("\\x").contains("one value per line"));
+    assert!(shell.run("SELECT 7 AS seven;").contains("seven = 7"));
+}
+
+#[test]
+fn the_statement_is_edited_in_the_editor_of_the_user() {
+    let home = home();
+    let editor = home.path().join("editor");
+    std::fs::write(&editor, "#!/bin/sh\nsed -i s/1/2/ \"$1\"\n").expect("written");
+    std::fs::set_permissions(&editor, Permissions::from_mode(0o755)).expect("executable");
+    let env = [("EDITOR", editor.to_str().expect("UTF-8"))];
+    let mut shell = TerminalOptions { env: &env, ..TerminalOptions::new(home.path()) }.open_at_prompt();
+    shell.run("SELECT 10 + 1 AS sum;");
+    // The editor makes 20 of 10, and the statement runs.
+    assert!(shell.run("\\e").contains("21"));
+    shell.type_text("SELECT 1 \\e\r");
+    // Without a semicolon the statement waits for more.
+    shell.wait_for("SELECT 2");
+    shell.wait_for("rowmill- ");
+    shell.type_text("AS two;\r");
+    assert!(shell.wait_for("(1 row)").contains("2"));
+}
+
+#[test]
+fn watch_repeats_a_statement_until_ctrl_c() {
+    let home = home();
+    let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
+    shell.type_text("SELECT 1 AS one \\watch 0.05\r");
+    shell.wait_for("\n");
+    for _ in 0..3 {
+        shell.wait_for("(1 row)");
+    }
+    shell.type_text(CTRL_C);
+    shell.wait_for("rowmill> ");
+    assert!(shell.run("SELECT 2 AS two;").contains("(1 row)"));
+}
+
+#[test]
+fn variables_commands_of_the_system_and_copies_work() {
+    let home = home();
+    let mut shell = TerminalOptions { args: &["db"], ..TerminalOptions::new(home.path()) }.open_at_prompt();
+    shell.run("\\set limit 2");
+    assert!(shell.run("SELECT * FROM generate_series(1, 9) LIMIT :limit;").contains("(2 rows)"));
+    assert_eq!(shell.run("\\echo limit is :limit"), "limit is 2\n");
+    assert_eq!(shell.run("\\! echo from the system"), "from the system\n");
+    assert!(shell.run("\\conninfo").contains("database db"));
+    assert!(shell.run("\\l").contains("db"));
+    shell.run("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT UNIQUE, CHECK (a > 0));");
+    shell.run_to("COPY t FROM STDIN;", ">> ");
+    // The rows after a wrong one are no statements.
+    shell.run_to("1\\N", ">> ");
+    shell.run_to("SELECT 2", ">> ");
+    assert!(shell.run("\\.").contains("ERROR 22P04"));
+    shell.run_to("COPY t (a) FROM STDIN;", ">> ");
+    shell.run_to("7", ">> ");
+    shell.type_text(CTRL_D);
+    assert!(shell.wait_for("rowmill> ").contains("COPY 1"));
+    std::fs::write(home.path().join("t.csv"), "a,b\n1,x\n2,y\n").expect("written");
+    assert!(shell.run("\\copy t from t.csv").contains("COPY 2"));
+    let described = shell.run("\\d t");
+    for part in ["t_pkey: PRIMARY KEY (a)", "UNIQUE (b)", "CHECK (a > 0)"] {
+        assert!(described.contains(part), "{part}: {described}");
+    }
+    assert!(shell.run("\\dt").contains("rows"));
+    assert!(shell.run("\\di").contains("t_pkey"));
+    assert!(shell.run("\\df date_tr*").contains("date_trunc"));
+    assert!(shell.run("SELECT a FROM t \\plot").contains("a by row"));
+}
+
+#[test]
+fn commands_of_other_shells_are_answered_with_a_hint() {
+    let home = home();
+    let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
+    for (typed, hint) in [(".tables", "\\dt"), (".schema t", "SHOW CREATE TABLE"), ("\\c other", "rowmill FOLDER")] {
+        let shown = shell.run(typed);
+        assert!(shown.contains("HINT") && shown.contains(hint), "{typed}: {shown}");
+    }
+}
+
+#[test]
+fn colours_are_used_only_where_they_are_wanted() {
+    let home = home();
+    for (name, is_coloured) in [("OTHER", true), ("NO_COLOR", false)] {
+        let env = [(name, "1")];
+        let mut shell = TerminalOptions { env: &env, ..TerminalOptions::new(home.path()) }.open_at_prompt();
+        shell.run("SELECT NULL AS nothing, 'x' || (1 + 2);");
+        shell.type_text("\\q\r");
+        let raw = String::from_utf8_lossy(&shell.raw_to_end()).into_owned();
+        // The colours of SQL while it is typed, and NULL in grey.
+        assert_eq!(raw.contains("\x1b[34m") || raw.contains("\x1b[1m"), is_coloured, "{raw:?}");
+        assert_eq!(raw.contains("NULL\x1b[0m"), is_coloured, "{raw:?}");
+    }
 }

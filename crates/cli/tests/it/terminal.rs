@@ -30,6 +30,8 @@ pub(crate) struct Terminal {
     partial: Vec<u8>,
     /// What was shown after the text that was last waited for, without escape sequences.
     shown: String,
+    /// All bytes that have come.
+    raw: Vec<u8>,
 }
 
 /// How the shell is started.
@@ -39,11 +41,12 @@ pub(crate) struct TerminalOptions<'a> {
     pub(crate) lines: u16,
     pub(crate) columns: u16,
     pub(crate) pager: &'a str,
+    pub(crate) env: &'a [(&'a str, &'a str)],
 }
 
 impl<'a> TerminalOptions<'a> {
     pub(crate) fn new(home: &'a Path) -> Self {
-        TerminalOptions { home, args: &[], lines: 60, columns: 240, pager: "cat" }
+        TerminalOptions { home, args: &[], lines: 60, columns: 240, pager: "cat", env: &[] }
     }
 
     pub(crate) fn open(&self) -> Terminal {
@@ -56,7 +59,9 @@ impl<'a> TerminalOptions<'a> {
             .env("TERM", "xterm")
             .env("PAGER", self.pager)
             .env_remove("COLUMNS")
-            .env_remove("LINES");
+            .env_remove("LINES")
+            .env_remove("NO_COLOR")
+            .envs(self.env.iter().copied());
         let child = command.spawn(pts).expect("the shell starts");
         let pty = Arc::new(pty);
         let (sender, arriving) = channel();
@@ -76,7 +81,7 @@ impl<'a> TerminalOptions<'a> {
                 }
             }
         });
-        Terminal { pty, child, arriving, partial: Vec::new(), shown: String::new() }
+        Terminal { pty, child, arriving, partial: Vec::new(), shown: String::new(), raw: Vec::new() }
     }
 
     /// Opens the shell and waits for its first prompt.
@@ -94,11 +99,16 @@ impl Terminal {
 
     /// Types a line, and waits for the end of its output and the next prompt. Returns the output.
     pub(crate) fn run(&mut self, line: &str) -> String {
+        self.run_to(line, "rowmill> ")
+    }
+
+    /// Types a line, and waits for the end of its output and this prompt. Returns the output.
+    pub(crate) fn run_to(&mut self, line: &str, prompt: &str) -> String {
         self.type_text(line);
         self.wait_for(line);
         self.type_text(ENTER);
         self.wait_for("\n");
-        self.wait_for("rowmill> ")
+        self.wait_for(prompt)
     }
 
     pub(crate) fn resize(&self, lines: u16, columns: u16) {
@@ -135,7 +145,16 @@ impl Terminal {
         (self.child.wait().expect("the shell has ended"), std::mem::take(&mut self.shown))
     }
 
+    /// Waits for the end of the shell. Returns all bytes that it has sent to the terminal.
+    pub(crate) fn raw_to_end(mut self) -> Vec<u8> {
+        while let Ok(bytes) = self.arriving.recv_timeout(PATIENCE) {
+            self.show(&bytes);
+        }
+        std::mem::take(&mut self.raw)
+    }
+
     fn show(&mut self, bytes: &[u8]) {
+        self.raw.extend_from_slice(bytes);
         self.partial.extend_from_slice(bytes);
         let (shown, used) = without_escapes(&self.partial);
         self.partial.drain(..used);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
 use rowmill_sql::{CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState};
+use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
 
 use crate::append_target::AppendTarget;
@@ -186,6 +187,12 @@ impl Connection {
     /// Takes the notices that statements have given since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.session.take_notices()
+    }
+
+    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. `owner` names
+    /// its purpose in errors and in `rowmill_spills()`.
+    pub fn temporary_file(&self, owner: &'static str) -> Result<NamedTempFile> {
+        self.session.engine().temp().named_file(owner)
     }
 
     /// Options for writing results to a stream with [`stream_writer`](crate::output::stream_writer). What a writer

@@ -66,6 +66,8 @@ pub mod pg_types {
 
 /// Files as COPY reads them: their options and their columns.
 pub mod input {
+    pub use rowmill_storage::spill::NamedTempFile;
+
     pub use rowmill_sql::files::{FileSet, ReadOptions, TargetColumn, unknown_option};
 }
 

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse};
 use rowmill::Outcome;
+use rowmill::input::NamedTempFile;
 use rowmill::output::{FileFormat, WriteOptions, stream_writer};
 
 pub use self::stream_copy::StreamCopy;
@@ -28,7 +29,6 @@ use crate::encode::{EncodedBatch, WireFormat, wire_columns};
 use crate::portal::OpenRows;
 use crate::session::PgSession;
 use crate::socket::{ClientStream, NoMessage};
-use crate::spool::SpoolFile;
 use crate::sql_words::{placed_words, quoted_text};
 use crate::wire_error::{PROTOCOL_VIOLATION, StatementFault, StepResult, WireError};
 use rowmill::pg_types::PgType;
@@ -155,9 +155,9 @@ impl PgSession {
         let count = columns.fields().len();
         client.put(&CopyInResponse::new(format.code() as i8, count as i16, vec![format.code(); count]));
         client.send()?;
-        let mut spool = SpoolFile::new("csv")?;
+        let mut spool = self.connection.temporary_file("COPY FROM STDIN")?;
         self.receive(options, kinds, &mut spool, client)?;
-        let path = spool.finish()?;
+        let path = spool.finish()?.display().to_string();
         let sql = format!("COPY {} FROM {} {}", copy.source, quoted_text(&path), options.engine_clause());
         let loaded = self.connection.run_one(&sql, &[]);
         let loaded = loaded.map_err(|error| {
@@ -176,7 +176,7 @@ impl PgSession {
         &mut self,
         options: &CopyOptions,
         kinds: Vec<PgType>,
-        spool: &mut SpoolFile,
+        spool: &mut NamedTempFile,
         client: &mut ClientStream,
     ) -> StepResult {
         let mut reader = match options.format {

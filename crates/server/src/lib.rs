@@ -27,7 +27,6 @@
 //! - `listener`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
 //! - `socket`, `frame`, `backend`: bytes to messages and back.
 //! - `session`, `transaction_block`, `simple_query`, `extended`, `portal`, `copy`: the statements of a session.
-//! - `spool`: rows that come in, on their way to the engine.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
 //! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
 //! - `http`: statements, results and files over HTTP, counters, and the console.
@@ -53,7 +52,6 @@ mod session;
 mod shutdown;
 mod simple_query;
 mod socket;
-mod spool;
 mod sql_words;
 mod startup;
 mod transaction_block;

@@ -11,6 +11,7 @@
 //! - `frame`: a piece of a file with its checksum, compressed if that makes it smaller.
 //! - `writer`, `section`: write and read.
 //! - `batches`: frames with batches of rows.
+//! - `named_file`: a temporary file with a path, for readers that take one.
 //! - `overflow`: memory that goes on in a temporary file.
 //!
 //! A flush of few bytes is not worth a file, because a file costs some system calls. The writer therefore gathers
@@ -24,6 +25,7 @@ mod batches;
 mod file;
 mod folder;
 mod frame;
+mod named_file;
 mod overflow;
 mod section;
 mod space;
@@ -32,6 +34,7 @@ mod tests;
 mod writer;
 
 pub use batches::BatchCodec;
+pub use named_file::NamedTempFile;
 pub use section::{SectionReader, SpillSection};
 pub use space::{SpillFileInfo, SpillMeter, TempSpace};
 pub use writer::SpillWriter;

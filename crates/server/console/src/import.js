@@ -1,6 +1,6 @@
 // Files that are dropped onto the page.
 
-import { importFile } from "./api.js";
+import { importFile, statements } from "./api.js";
 import { button, el, icon } from "./dom.js";
 import { bytes, counted } from "./format.js";
 
@@ -108,14 +108,17 @@ export class ImportDialog {
     const rejects = `${fields.table}_rejects`;
     if (isText && fields.skip) Object.assign(parameters, { on_error: "skip", reject_table: rejects });
     this.stop = new AbortController();
+    this.isSent = false;
+    const watch = setInterval(() => this.watch(fields.table, bar, message), 400);
     [start.disabled, progress.hidden, message.textContent] = [true, false, "Sending …"];
     message.classList.remove("failed");
     try {
       const told = (share) => {
         bar.style.width = `${share * 100}%`;
-        if (share === 1) message.textContent = "Loading …";
+        this.isSent = share === 1;
       };
-      const { rows, created, notices } = await importFile(file, fields.table, parameters, told, this.stop.signal);
+      const sent = importFile(file, fields.table, parameters, told, this.stop.signal);
+      const { rows, created, notices } = await sent.finally(() => (this.isSent = false));
       message.textContent = `${counted(rows, "row")} went into ${fields.table}${created ? ", which is new" : ""}.${notices ? ` ${notices.join(" ")}` : ""}`;
       this.done(fields.table);
       start.hidden = true;
@@ -125,6 +128,19 @@ export class ImportDialog {
       message.textContent = error.hint ? `${error.message} ${error.hint}` : error.message;
       message.classList.add("failed");
     }
+    clearInterval(watch);
     [start.disabled, progress.hidden] = [false, true];
+  }
+
+  /** Shows how far the server is with a file that has been sent. */
+  async watch(table, bar, message) {
+    if (!this.isSent) return;
+    const all = await statements().catch(() => []);
+    const copy = all.find((one) => one.text.startsWith("COPY ") && one.text.includes(`"${table}"`));
+    // The import may have ended while the server answered.
+    if (!copy?.progress || !this.isSent) return;
+    const { rows_done: done, rows_total: total } = copy.progress;
+    message.textContent = `Loading … ${counted(done, "row")}`;
+    if (total) bar.style.width = `${Math.min(done / total, 1) * 100}%`;
   }
 }

@@ -17,6 +17,9 @@ const THEMES = ["auto", "light", "dark"];
 const CHANGES_TABLES = /^\s*(CREATE|DROP|ALTER|INSERT|DELETE|UPDATE|COPY|MERGE|TRUNCATE|RENAME|REFRESH)\b/i;
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+/** Statements with secrets must not stay in the browser. */
+const HAS_SECRET = /\b(PASSWORD|TOKEN|SECRET)\b/i;
+
 const theme = stored("theme", "auto");
 const text = stored("text", "");
 const sizes = stored("sizes", { side: 250, editor: 210 });
@@ -26,7 +29,7 @@ class Console {
     this.makeParts(parent);
     this.editor = new Editor(this.editorPlace, text.get(), {
       run: () => this.runCurrent(), runAll: () => this.runAll(), explain: () => this.explain(), cancel: () => this.cancel(),
-      changed: (changed) => text.set(changed),
+      changed: (changed) => HAS_SECRET.test(changed) || text.set(changed),
     });
     this.grid = new Grid(this.panels.Table);
     this.chart = new Chart(this.panels.Chart);
@@ -212,7 +215,7 @@ class Console {
   }
 
   remember(statement, ms, result, failed = null) {
-    if (statement.prefix) return;
+    if (statement.prefix || HAS_SECRET.test(statement.text)) return;
     const found = result?.columns ? result.rows.length : (result?.rows_changed ?? null);
     this.sidebar.remember({ sql: statement.text, at: Date.now(), ms, rows: found, failed });
   }

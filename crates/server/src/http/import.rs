@@ -16,6 +16,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
+use axum::http::header::EXPECT;
 use axum::response::Response;
 use futures_core::Stream;
 use rowmill::{Connection, Error, ErrorKind, Outcome, Result};
@@ -25,10 +26,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::body::BodyFault;
-use super::import_options::ImportOptions;
+use super::import_options::{ImportOptions, without_place};
 use super::{RegisteredRequest, error_json, failure, json_response, status};
 use crate::server::ServerShared;
-use crate::spool::SpoolFile;
 use crate::sql_words::quoted_text;
 use crate::wire_error::ADMIN_SHUTDOWN;
 
@@ -66,9 +66,15 @@ pub(super) async fn import(
     let (parts, receiver) = mpsc::channel(PARTS_MAX);
     // If the client goes away, this future is dropped, and with it the sender, which cancels the statement.
     let (_alive, gone) = oneshot::channel::<()>();
-    let work = spawn_blocking(move || run(&options, receiver, gone, &shared));
-    let mut body = body.into_data_stream();
-    let fault = feed(&mut body, &parts, stalled).await.err();
+    let (ready, is_ready) = oneshot::channel();
+    let unread_max = shared.limits.message_bytes_max;
+    let work = spawn_blocking(move || run(&options, ImportInput { ready, parts: receiver, gone }, &shared));
+    // A client that expects an answer before it sends a long body gets the error of a wrong request in its place.
+    let is_refused = is_ready.await.is_err() && head.headers.contains_key(EXPECT);
+    let fault = match is_refused {
+        true => None,
+        false => feed(&mut body.into_data_stream(), &parts, stalled, unread_max).await.err(),
+    };
     drop(parts);
     let done = work.await.unwrap_or_else(|_| Err(Error::internal("the import ended without an answer")));
     match (done, fault) {
@@ -77,17 +83,40 @@ pub(super) async fn import(
     }
 }
 
-/// Sends the parts of a body to the session thread. If that has ended early, reads the rest all the same: many clients
-/// read no answer before they have sent all of their request.
-async fn feed<S>(body: &mut S, parts: &mpsc::Sender<BodyPart>, stalled: Duration) -> Result<(), BodyFault>
+/// What the session thread gets from the connection.
+struct ImportInput {
+    /// Is told when the request has been checked, so that the body may come.
+    ready: oneshot::Sender<()>,
+    parts: mpsc::Receiver<BodyPart>,
+    /// Ends when the client goes away.
+    gone: oneshot::Receiver<()>,
+}
+
+/// Sends the parts of a body to the session thread. If that has ended early, reads up to `unread_max` further bytes all
+/// the same: many clients read no answer before they have sent all of their request.
+async fn feed<S>(
+    body: &mut S,
+    parts: &mpsc::Sender<BodyPart>,
+    stalled: Duration,
+    unread_max: usize,
+) -> Result<(), BodyFault>
 where
     S: Stream<Item = Result<Bytes, axum::Error>> + Unpin,
 {
+    let mut unread = 0;
     loop {
         match timeout(stalled, poll_fn(|context| Pin::new(&mut *body).poll_next(context))).await {
             Err(_) => return Err(BodyFault::Stalled),
             Ok(Some(Err(error))) => return Err(BodyFault::Broken(error)),
-            Ok(Some(Ok(part))) => drop(parts.send(BodyPart::Bytes(part)).await),
+            Ok(Some(Ok(part))) => {
+                let length = part.len();
+                if parts.send(BodyPart::Bytes(part)).await.is_err() {
+                    unread += length;
+                }
+                if unread > unread_max {
+                    return Ok(());
+                }
+            }
             Ok(None) => {
                 let _ = parts.send(BodyPart::End).await;
                 return Ok(());
@@ -97,12 +126,8 @@ where
 }
 
 /// Runs an import on a session thread.
-fn run(
-    options: &ImportOptions,
-    parts: mpsc::Receiver<BodyPart>,
-    gone: oneshot::Receiver<()>,
-    shared: &Arc<ServerShared>,
-) -> Result<Imported> {
+fn run(options: &ImportOptions, input: ImportInput, shared: &Arc<ServerShared>) -> Result<Imported> {
+    let ImportInput { ready, parts, gone } = input;
     let (mut connection, _registered) = RegisteredRequest::connect(shared)?;
     let handle = connection.cancel_handle();
     let watcher = tokio::runtime::Handle::current().spawn(async move {
@@ -110,7 +135,7 @@ fn run(
         let _ = gone.await;
         handle.cancel();
     });
-    let imported = load(options, parts, &mut connection);
+    let imported = load(options, ready, parts, &mut connection);
     watcher.abort();
     if imported.is_err() {
         shared.metrics.count_error();
@@ -118,10 +143,17 @@ fn run(
     imported
 }
 
-fn load(options: &ImportOptions, mut parts: mpsc::Receiver<BodyPart>, connection: &mut Connection) -> Result<Imported> {
+fn load(
+    options: &ImportOptions,
+    ready: oneshot::Sender<()>,
+    mut parts: mpsc::Receiver<BodyPart>,
+    connection: &mut Connection,
+) -> Result<Imported> {
     // A wrong name is reported before the body is stored.
     let is_created = options.is_to_create(connection)?;
-    let mut spool = SpoolFile::new("import")?;
+    // If the receiver is gone, the client is gone too, and the channel of parts ends.
+    let _ = ready.send(());
+    let mut spool = connection.temporary_file("POST /import")?;
     loop {
         match parts.blocking_recv() {
             Some(BodyPart::Bytes(bytes)) => spool.write(&bytes)?,
@@ -129,7 +161,7 @@ fn load(options: &ImportOptions, mut parts: mpsc::Receiver<BodyPart>, connection
             None => return Err(Error::new(ErrorKind::Cancelled, "the client has gone before the end of its rows")),
         }
     }
-    let path = spool.finish()?;
+    let path = spool.finish()?.display().to_string();
     connection.begin(false)?;
     // The connection ends with the request, which rolls back the transaction unless it is committed here.
     let rows = copy(options, &path, is_created, connection).map_err(|error| of_the_body(&error, &path))?;
@@ -151,6 +183,7 @@ fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut 
 /// Returns the error without the path of the temporary file and without a place in our own statement, both of which the
 /// client does not know.
 fn of_the_body(error: &Error, path: &str) -> Error {
+    let error = without_place(error);
     let message = error.message().replace(&format!("'{path}'"), "the body").replace(path, "the body");
     let renamed = Error::new(error.kind(), message);
     match error.hint_text() {

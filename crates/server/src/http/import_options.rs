@@ -65,6 +65,18 @@ pub(super) fn url_parameters(head: &Parts) -> Result<Vec<(String, String)>> {
     Ok(parameters)
 }
 
+/// Returns an error without its place in a statement of our own, which the client has not written.
+pub(super) fn without_place(error: &Error) -> Error {
+    let place = error.position().map(|place| format!(" (line {}, column {})", place.line, place.column));
+    let message = error.message();
+    let message = place.and_then(|place| message.strip_suffix(&place)).unwrap_or(message);
+    let told = Error::new(error.kind(), message);
+    match error.hint_text() {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
 /// Reads a parameter that is on or off.
 fn switch(name: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
@@ -149,11 +161,10 @@ impl ImportOptions {
             Ok(_) => Ok(false),
             Err(error) if error.kind() == ErrorKind::UndefinedTable && self.creates => Ok(true),
             Err(error) => {
-                let named = Error::new(error.kind(), error.message());
-                Err(match (error.kind(), error.hint_text()) {
-                    (ErrorKind::UndefinedTable, _) => named.hint("add create=true to make it from the body"),
-                    (_, Some(hint)) => named.hint(hint),
-                    (_, None) => named,
+                let told = without_place(&error);
+                Err(match error.kind() {
+                    ErrorKind::UndefinedTable => told.hint("add create=true to make it from the body"),
+                    _ => told,
                 })
             }
         }

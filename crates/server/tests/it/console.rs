@@ -55,8 +55,9 @@ fn run(browser: &mut Browser, sql: &str) {
     browser.press(ENTER.0, ENTER.1, CTRL);
 }
 
+/// Clicks the button whose text begins so: a number may follow.
 fn click(browser: &mut Browser, text: &str) {
-    let found = format!("[...document.querySelectorAll('button')].find((one) => one.textContent === '{text}')");
+    let found = format!("[...document.querySelectorAll('button')].find((one) => one.textContent.startsWith('{text}'))");
     browser.evaluate(&format!("{found}.click()"));
 }
 

@@ -1,6 +1,6 @@
 //! Files in and out over HTTP: imports and exports.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -79,6 +79,7 @@ fn wrong_imports_change_nothing() {
     ] {
         let answer = ask(&server, "POST", path, &[], body);
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        assert!(!answer.text().contains("column 1"), "{path} tells a place in a statement of the server");
     }
     assert_eq!(query(&server, "/query", "SELECT count(*) FROM t").json()["rows"], json!([[0]]));
     assert_eq!(query(&server, "/query", "SELECT * FROM new").status, 404);
@@ -99,6 +100,33 @@ fn a_client_that_goes_away_loads_nothing() {
     assert_eq!(query(&server, "/query", "SELECT count(*) FROM t").json()["rows"], json!([[0]]));
     let metrics = ask(&server, "GET", "/metrics", &[], b"").text();
     assert!(metrics.lines().any(|line| line == "rowmill_sessions 0"), "{metrics}");
+}
+
+#[test]
+fn a_body_takes_no_more_disk_than_the_limit_of_temporary_files() {
+    let server = TestServer::start();
+    query(&server, "/query", "SET temp_disk_limit = 1000000");
+    let body = format!("a\n{}", "1234567\n".repeat(200_000));
+    let full = ask(&server, "POST", "/import/t?format=csv&create=true", &[], body.as_bytes());
+    assert_eq!((full.status, full.json()["sqlstate"].as_str()), (503, Some("53100")), "{}", full.text());
+    assert!(full.json()["message"].as_str().unwrap().contains("POST /import"), "{}", full.text());
+    let metrics = ask(&server, "GET", "/metrics", &[], b"").text();
+    assert!(metrics.lines().any(|line| line == "rowmill_temporary_bytes 0"), "{metrics}");
+    let small = ask(&server, "POST", "/import/t?format=csv&create=true", &[], &body.as_bytes()[..80_002]);
+    assert_eq!(small.json()["rows"], 10_000);
+}
+
+#[test]
+fn a_wrong_request_is_refused_before_its_body_comes() {
+    let server = TestServer::start();
+    let mut client = TcpStream::connect(server.http_address()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let head = "POST /import/nowhere?format=csv HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\
+                Expect: 100-continue\r\n\r\n";
+    client.write_all(head.as_bytes()).unwrap();
+    let mut begin = [0; 12];
+    client.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 404");
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl TempFolder {
         }
     }
 
+    /// The path of the folder. `None` on a disk that the caller made.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.locked.as_ref().map(|(path, _)| path.as_path())
+    }
+
     /// A folder on a disk that the caller made.
     pub(super) fn on(disk: Box<dyn Disk>) -> TempFolder {
         TempFolder { disk, locked: None }

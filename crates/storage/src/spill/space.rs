@@ -11,6 +11,7 @@ use rowmill_io::{Disk, DiskFile, MemoryDisk, OpenMode};
 
 use super::file::FileOnDisk;
 use super::folder::{TempFolder, remove_orphans};
+use super::named_file::NamedTempFile;
 use super::writer::SpillWriter;
 
 /// The most files that are open for reading at once. A process may have a limit of 64 open files, and needs some for
@@ -155,6 +156,11 @@ impl TempSpace {
     /// A writer for `owner`. Bytes that are still in memory are counted in `broker`.
     pub fn writer(&self, owner: &'static str, broker: &Broker) -> SpillWriter {
         SpillWriter::new(self.clone(), owner, broker.reservation(owner))
+    }
+
+    /// A file with a path that `owner` fills with bytes from outside.
+    pub fn named_file(&self, owner: &'static str) -> Result<NamedTempFile> {
+        NamedTempFile::new(self, owner)
     }
 
     /// The number of a new file.

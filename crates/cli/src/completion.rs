@@ -190,7 +190,7 @@ mod tests {
     fn completed(line: &str) -> Vec<String> {
         let database = Database::memory().expect("a database");
         let mut connection = database.connect().expect("connected");
-        connection.execute("CREATE TABLE Größen (länge INTEGER)").expect("made");
+        connection.execute_batch("CREATE TABLE Größen (länge INTEGER)").expect("made");
         let (history, words) = (DefaultHistory::new(), CompletionWords::new(&database));
         let (start, found) = words.complete(line, line.len(), &Context::new(&history)).expect("completed");
         found.into_iter().map(|pair| format!("{}{}", &line[..start], pair.replacement)).collect()

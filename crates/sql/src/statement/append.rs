@@ -87,14 +87,11 @@ impl AppendPlan {
 }
 
 impl Session {
-    /// Plans to insert rows into a table, given as `table` or `schema.table`. `columns` are the names of the columns that
-    /// get values, or none for all columns. The others get their defaults.
-    pub fn plan_append(&mut self, table: &str, columns: &[&str]) -> Result<AppendPlan> {
+    /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all columns.
+    /// The others get their defaults.
+    pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let name = match table.split_once('.') {
-            Some((schema, table)) => format!("{}.{}", quote(schema), quote(table)),
-            None => quote(table),
-        };
+        let name = format!("{}.{}", quote(schema), quote(table));
         let names = match columns {
             [] => String::new(),
             names => format!(" ({})", names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")),

@@ -31,7 +31,7 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
     let time = Duration::from_secs_f64(commits.seconds);
     let database = Database::open(commits.directory)?;
     let mut connection = database.connect()?;
-    connection.execute("CREATE TABLE IF NOT EXISTS commits (number BIGINT, moment TIMESTAMP, payload TEXT)")?;
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS commits (number BIGINT, moment TIMESTAMP, payload TEXT)")?;
     let log = BareLog::create(commits.directory)?;
 
     let (mut bare, mut best): (f64, Map<String, Value>) = (0.0, Map::new());
@@ -42,7 +42,7 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
         // The bare loop and all kinds take turns, so that a slow minute of the disk hits all of them.
         bare = bare.max(log.sync_time(BARE_RECORD, time)?.per_second());
         for ((durability, connections, rate), latencies) in rates.iter_mut().zip(&mut latencies) {
-            connection.execute(&format!("SET durability = '{durability}'"))?;
+            connection.execute_batch(&format!("SET durability = '{durability}'"))?;
             let times = insert(&database, *connections, time)?;
             let of_this = times.len() as f64 / time.as_secs_f64();
             // We keep the latencies of the best turn, so that they belong to the reported rate.
@@ -76,7 +76,7 @@ fn insert(database: &Database, connections: usize, time: Duration) -> Result<Vec
         let mut row = number as i64;
         while start.elapsed() < time {
             let begun = Instant::now();
-            insert.execute(&mut connection, &[row.into(), "a payload of some length".into()])?;
+            insert.execute(&mut connection, (row, "a payload of some length"))?;
             times.push(begun.elapsed());
             // Each connection inserts its own residue class, so that numbers do not collide.
             row += connections as i64;

@@ -54,7 +54,7 @@ pub struct Estimates {
 pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Estimates> {
     let database = Database::open(directory)?;
     let mut connection = database.connect()?;
-    connection.execute("SET early_filters = false")?;
+    connection.execute_batch("SET early_filters = false")?;
     let mut estimates = Estimates::default();
     for (number, query) in (1..).zip(queries) {
         let lines = connection.query(&format!("EXPLAIN ANALYZE {query}")).and_then(|rows| {

@@ -82,7 +82,7 @@ fn name(id: i64, name: &mut String) {
 fn rowmill(folder: &Path, inserts: &Inserts<'_>) -> Result<Rates> {
     let database = Database::open_with(folder, Options::new().set("durability", "relaxed")?)?;
     let mut connection = database.connect()?;
-    connection.execute(TABLE)?;
+    connection.execute_batch(TABLE)?;
     let insert = connection.prepare(INSERT)?;
     let mut text = String::new();
     let mut one = |connection: &mut _, id: i64| -> Result<()> {

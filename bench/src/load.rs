@@ -29,15 +29,15 @@ pub fn load(load: &Load<'_>, progress: Option<ProgressFn>) -> Result<Value> {
     let (started, cpu) = (Instant::now(), cpu_s());
     let database = Database::open(load.directory)?;
     let mut connection = database.connect()?;
-    connection.execute(&format!("SET threads = {}", load.threads))?;
+    connection.execute_batch(&format!("SET threads = {}", load.threads))?;
     connection.set_progress(progress);
     let mut rows = 0;
     for (table, file) in tables(load)? {
-        connection.execute(&create(load, &table, &file))?;
-        rows += connection.execute(&format!("COPY {} FROM {}", name(&table), text(&file)))?;
+        connection.execute_batch(&create(load, &table, &file))?;
+        rows += connection.execute_batch(&format!("COPY {} FROM {}", name(&table), text(&file)))?;
     }
     // The load is only complete when everything is in the base, so the checkpoint belongs to the measured time.
-    connection.execute("CHECKPOINT")?;
+    connection.execute_batch("CHECKPOINT")?;
     let seconds = started.elapsed().as_secs_f64();
     Ok(json!({
         "engine": "rowmill",

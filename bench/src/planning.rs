@@ -80,7 +80,7 @@ pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Plan
 /// Returns the median times to plan a query.
 fn median_ms(connection: &mut Connection, query: &str) -> Result<Milliseconds> {
     let statement = connection.prepare(&format!("EXPLAIN {query}"))?;
-    let planned = median_of(|_| statement.query(connection, &[])?.batches().map(drop))?;
+    let planned = median_of(|_| statement.query(connection, ())?.batches().map(drop))?;
     let parsed_and_planned =
         median_of(|run| connection.query(&format!("EXPLAIN {query} -- {run}"))?.batches().map(drop))?;
     Ok(Milliseconds { planned, parsed_and_planned })
@@ -103,11 +103,12 @@ fn generated_tables() -> Result<Connection> {
     let mut connection = Database::memory()?.connect()?;
     for table in 0..TABLES {
         let rows = 10 + table * 10;
-        connection.execute(&format!("CREATE TABLE c{table} (id BIGINT, next BIGINT, v BIGINT)"))?;
-        connection
-            .execute(&format!("INSERT INTO c{table} SELECT i, i % 10, i FROM generate_series(1, {rows}) AS g(i)"))?;
-        connection.execute(&format!("CREATE TABLE k{table} (id BIGINT PRIMARY KEY, next BIGINT, v BIGINT)"))?;
-        connection.execute(&format!("INSERT INTO k{table} SELECT id, next, v FROM c{table}"))?;
+        connection.execute_batch(&format!("CREATE TABLE c{table} (id BIGINT, next BIGINT, v BIGINT)"))?;
+        connection.execute_batch(&format!(
+            "INSERT INTO c{table} SELECT i, i % 10, i FROM generate_series(1, {rows}) AS g(i)"
+        ))?;
+        connection.execute_batch(&format!("CREATE TABLE k{table} (id BIGINT PRIMARY KEY, next BIGINT, v BIGINT)"))?;
+        connection.execute_batch(&format!("INSERT INTO k{table} SELECT id, next, v FROM c{table}"))?;
     }
     Ok(connection)
 }

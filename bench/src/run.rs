@@ -31,7 +31,7 @@ pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
     let database = Database::open(run.directory)?;
     let mut connection = database.connect()?;
     let open_s = microseconds(opening);
-    connection.execute(&format!("SET threads = {}", run.threads))?;
+    connection.execute_batch(&format!("SET threads = {}", run.threads))?;
     let (mut times, mut counts, mut plans) = (Vec::new(), Vec::new(), Vec::new());
     for statement in statements(run.statements) {
         // We plan before the first run, because a run would put the plan into the cache.

@@ -64,7 +64,7 @@ impl Engine for Rowmill {
     }
 
     fn execute(&self, sql: &str) -> Result<()> {
-        self.database.connect()?.execute(sql).map(drop)
+        self.database.connect()?.execute_batch(sql).map(drop)
     }
 
     fn number(&self, sql: &str) -> Result<i64> {
@@ -77,7 +77,8 @@ impl Engine for Rowmill {
     /// repeated.
     fn fill(&self, table: &Table, rows: impl FnOnce(&mut RowFn<'_>) -> Result<()>) -> Result<()> {
         self.set_durability("off")?;
-        let mut appender = self.database.connect()?.appender(table.name)?;
+        let mut connection = self.database.connect()?;
+        let mut appender = connection.appender(table.name)?;
         let mut batch = BatchBuilder::new(table);
         rows(&mut |values| {
             batch.push(values)?;
@@ -96,7 +97,7 @@ impl Engine for Rowmill {
 
     fn reader(&self) -> Result<Box<dyn Reader + '_>> {
         let mut connection = self.database.connect()?;
-        connection.execute("SET threads = 1")?;
+        connection.execute_batch("SET threads = 1")?;
         Ok(Box::new(RowmillReader { connection }))
     }
 

@@ -8,8 +8,8 @@ fn reports_have_estimates_of_joins_and_groupings_and_planning_times() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path()).unwrap();
     let mut connection = database.connect().unwrap();
-    connection.execute("CREATE TABLE a AS SELECT i, i % 10 AS k FROM generate_series(1, 1000) AS g(i)").unwrap();
-    connection.execute("CREATE TABLE b AS SELECT i, i % 10 AS k FROM generate_series(1, 100) AS g(i)").unwrap();
+    connection.execute_batch("CREATE TABLE a AS SELECT i, i % 10 AS k FROM generate_series(1, 1000) AS g(i)").unwrap();
+    connection.execute_batch("CREATE TABLE b AS SELECT i, i % 10 AS k FROM generate_series(1, 100) AS g(i)").unwrap();
     drop((connection, database));
     let queries = [
         "SELECT a.k, count(*) FROM a JOIN b ON b.i = a.i GROUP BY a.k".to_owned(),

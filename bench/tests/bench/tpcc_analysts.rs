@@ -67,7 +67,7 @@ fn questions_have_the_same_answer_either_way() {
     let mut with_rows = 0;
     for (number, question) in (1..).zip(questions::ALL) {
         let [one, other] = [(1, 8192), (3, 100)].map(|(threads, batch_rows)| {
-            connection.execute(&format!("SET threads = {threads}; SET batch_rows = {batch_rows}")).unwrap();
+            connection.execute_batch(&format!("SET threads = {threads}; SET batch_rows = {batch_rows}")).unwrap();
             let rows = connection.query(question.sql).unwrap().rows().unwrap();
             let texts = rows.iter().map(|row| {
                 let values = (0..row.len()).map(|column| row.get::<Option<String>>(column).unwrap());

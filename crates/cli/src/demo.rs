@@ -107,7 +107,7 @@ pub(crate) fn run(dir: Option<&Path>) -> Result<()> {
 
 fn load(connection: &mut Connection) -> Result<()> {
     let started = Instant::now();
-    connection.execute(
+    connection.execute_batch(
         "CREATE TABLE events (at TIMESTAMP NOT NULL, visitor BIGINT NOT NULL, country TEXT, page TEXT NOT NULL, \
          device TEXT, ms INTEGER, amount DOUBLE, search TEXT);
          CREATE TABLE customers (visitor BIGINT NOT NULL, plan TEXT NOT NULL)",
@@ -118,7 +118,7 @@ fn load(connection: &mut Connection) -> Result<()> {
         appender.batch(&events(first, &mut dice)?)?;
     }
     let rows = appender.finish()?;
-    connection.execute(
+    connection.execute_batch(
         "INSERT INTO customers SELECT DISTINCT visitor, CASE WHEN visitor % 10 = 0 THEN 'team' \
          WHEN visitor % 3 = 0 THEN 'pro' ELSE 'free' END FROM events WHERE amount > 0",
     )?;

@@ -1,98 +1,202 @@
 //! Appends rows without SQL.
 
-use std::sync::Arc;
+use arrow::array::{ArrayRef, RecordBatch};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_sql::{AppendPlan, Conversion, RowBuilder, TransactionState, converted};
+use rowmill_txn::MAIN_SCHEMA;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow::compute::concat;
-use rowmill_base::{Error, Result};
-use rowmill_txn::{Engine, MAIN_SCHEMA, Transaction};
+use crate::params::{Params, with_values};
+use crate::{Connection, Param};
 
-use crate::append_target::AppendTarget;
-use crate::{Param, Value};
+/// The savepoint of an appender in an open transaction. SQL cannot give a savepoint this name.
+const SAVEPOINT: &str = "appender ";
 
-/// We collect this number of rows before we insert them as one batch.
-const ROWS_PER_BATCH: usize = 1024;
-
-/// Appends rows to one table, in one transaction. [`Appender::finish`] makes all of them visible at once; dropping the
-/// appender discards them.
+/// Appends rows to one table. This is the fastest way into the database.
+///
+/// In an open transaction the rows belong to it. Otherwise the appender has a transaction of its own, and
+/// [`Appender::finish`] commits it. Dropping the appender discards the rows. Columns that get no value have their defaults
+/// or the next number of their identity, and the constraints of the table hold. An error names the row, counted from 0.
 ///
 /// ```
-/// # use rowmill::{Database, Result};
+/// # use rowmill::{Database, Result, params};
 /// # fn main() -> Result<()> {
 /// let mut connection = Database::memory()?.connect()?;
-/// connection.execute("CREATE TABLE readings (sensor TEXT, celsius DOUBLE)")?;
+/// connection.execute("CREATE TABLE readings (sensor TEXT, celsius DOUBLE)", ())?;
 /// let mut appender = connection.appender("readings")?;
 /// for step in 0..5000 {
-///     appender.row(&["attic".into(), (20.0 + f64::from(step % 10)).into()])?;
+///     appender.append_row(("attic", 20.0 + f64::from(step % 10)))?;
 /// }
 /// assert_eq!(appender.finish()?, 5000);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Appender {
-    transaction: Transaction,
-    target: AppendTarget,
-    /// Rows that are not part of a batch yet.
-    pending: Vec<Vec<Value>>,
+pub struct Appender<'c> {
+    connection: &'c mut Connection,
+    plan: AppendPlan,
+    pending: RowBuilder,
+    /// The rows that are in the transaction.
     rows: u64,
+    /// Whether the transaction is the appender's own.
+    owns_transaction: bool,
+    is_finished: bool,
+    /// Whether inserting a batch failed, so that the appender can only be dropped.
+    has_failed: bool,
 }
 
-impl Appender {
-    pub(crate) fn new(engine: &Arc<Engine>, name: &str) -> Result<Self> {
-        let transaction = engine.begin()?;
-        let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, name));
-        let target = AppendTarget::find(transaction.catalog(), schema, table)?;
-        Ok(Appender { transaction, target, pending: Vec::new(), rows: 0 })
+impl<'c> Appender<'c> {
+    pub(crate) fn new(connection: &'c mut Connection, table: &str, columns: &[&str]) -> Result<Self> {
+        let owns_transaction = connection.transaction_state() == TransactionState::Idle;
+        let session = connection.session();
+        if owns_transaction {
+            session.begin(false)?;
+        }
+        let (schema, table) = table.split_once('.').unwrap_or((MAIN_SCHEMA, table));
+        let planned = session.plan_append(schema, table, columns).and_then(|plan| {
+            if !owns_transaction {
+                session.set_savepoint(SAVEPOINT)?;
+            }
+            Ok(plan)
+        });
+        match planned {
+            Ok(plan) => {
+                let pending = plan.builder(Conversion::Exact);
+                Ok(Appender {
+                    connection,
+                    plan,
+                    pending,
+                    rows: 0,
+                    owns_transaction,
+                    is_finished: false,
+                    has_failed: false,
+                })
+            }
+            Err(error) => {
+                if owns_transaction {
+                    session.rollback()?;
+                }
+                Err(error)
+            }
+        }
     }
 
-    /// Appends one row. It must have a value for each column, in order.
-    pub fn row(&mut self, values: &[Value]) -> Result<()> {
-        self.target.check_columns(values.len())?;
-        self.pending.push(values.to_vec());
-        if self.pending.len() == ROWS_PER_BATCH { self.flush() } else { Ok(()) }
+    /// Appends one row: a tuple, an array, or [`params!`](crate::params). It must have a value for each column, in
+    /// order. A value that does not fit its column is an error, and the row is not appended.
+    #[inline]
+    pub fn append_row(&mut self, values: impl Params) -> Result<()> {
+        with_values(&values, &[], |values| self.push(values))
     }
 
-    /// Appends the rows of a batch, whose columns must be the columns of the table, in order. Values of other types are
-    /// converted; a value that does not fit is an error.
+    /// Appends one row of borrowed values. This is the fastest way to append rows one by one.
+    #[inline]
+    pub fn row(&mut self, values: &[crate::Value]) -> Result<()> {
+        self.append_row(values)
+    }
+
+    /// Appends one row of borrowed values. This is the fastest way to append rows one by one.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Param, Result};
+    /// # fn main() -> Result<()> {
+    /// # let mut connection = Database::memory()?.connect()?;
+    /// # connection.execute("CREATE TABLE readings (sensor TEXT, celsius DOUBLE)", ())?;
+    /// let mut appender = connection.appender("readings")?;
+    /// appender.push(&[Param::Text("attic"), Param::Double(21.5)])?;
+    /// appender.finish()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn push(&mut self, values: &[Param<'_>]) -> Result<()> {
+        if values.len() != self.pending.width() {
+            return Err(self.wrong_width(values.len(), "values"));
+        }
+        if self.pending.is_full() {
+            self.flush()?;
+        }
+        let row = self.rows + self.pending.rows() as u64;
+        let pushed = self.pending.push(values.iter().copied());
+        pushed.map_err(|error| error.context(format_args!("row {row} of table \"{}\"", self.plan.table().name)))
+    }
+
+    /// Appends several rows.
+    pub fn append_rows<P: Params>(&mut self, rows: impl IntoIterator<Item = P>) -> Result<()> {
+        rows.into_iter().try_for_each(|row| self.append_row(row))
+    }
+
+    /// Appends the rows of a batch, whose columns must be the columns of the appender, in order. Values of other types
+    /// are converted; a value that does not fit is an error.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
         // Earlier single rows must come first, so that rows keep the order in which they were appended.
         self.flush()?;
-        let columns = self.target.convert_all(batch)?;
-        self.insert(columns)
+        let columns = converted_columns(&self.plan, batch)?;
+        self.insert(&columns, batch.num_rows())
     }
 
-    /// Commits, and returns the number of appended rows.
+    /// Moves the rows that wait in the appender into the transaction. An appender does this by itself, too.
+    pub fn flush(&mut self) -> Result<()> {
+        let (columns, rows) = self.pending.take()?;
+        if rows > 0 { self.insert(&columns, rows) } else { Ok(()) }
+    }
+
+    /// Ends the appender, and commits its transaction if it is its own. Returns the number of appended rows.
     pub fn finish(mut self) -> Result<u64> {
-        // The commit is the only point at which the rows become visible: after an error here, none of them are.
         self.flush()?;
-        self.transaction.commit()?;
+        if self.has_failed {
+            let what = "rows that were appended before could not be inserted";
+            return Err(Error::new(ErrorKind::FailedTransaction, what).hint("the error of that call says why"));
+        }
+        self.is_finished = true;
+        let session = self.connection.session();
+        match self.owns_transaction {
+            // The commit is the only point at which the rows become visible: after an error here, none of them are.
+            true => session.commit()?,
+            false => session.release(SAVEPOINT)?,
+        }
         Ok(self.rows)
     }
 
-    fn flush(&mut self) -> Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let rows = std::mem::take(&mut self.pending);
-        let columns = (0..self.target.table().columns.len()).map(|index| {
-            let values: Vec<ArrayRef> = rows.iter().map(|row| self.value(index, &row[index])).collect::<Result<_>>()?;
-            let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
-            concat(&values).map_err(|error| Error::internal(error.to_string()))
-        });
-        self.insert(columns.collect::<Result<_>>()?)
-    }
-
-    fn value(&self, index: usize, value: &Value) -> Result<ArrayRef> {
-        if *value == Value::Null {
-            return Ok(new_null_array(&self.target.table().columns[index].kind.arrow(), 1));
-        }
-        let array = Arc::clone(Param::from(value).to_constant().array());
-        self.target.convert(index, &array)
-    }
-
-    fn insert(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
-        self.rows += self.target.insert(&mut self.transaction, columns)?;
+    fn insert(&mut self, columns: &[ArrayRef], rows: usize) -> Result<()> {
+        let inserted = self.connection.session().append_rows(&self.plan, columns, rows, self.rows);
+        self.has_failed |= inserted.is_err();
+        inserted?;
+        self.rows += rows as u64;
         Ok(())
     }
+
+    #[cold]
+    fn wrong_width(&self, found: usize, what: &str) -> Error {
+        wrong_width(&self.plan, found, what)
+    }
+}
+
+impl Drop for Appender<'_> {
+    fn drop(&mut self) {
+        if self.is_finished || self.connection.transaction_state() == TransactionState::Idle {
+            return;
+        }
+        let session = self.connection.session();
+        let _ = match self.owns_transaction {
+            true => session.rollback(),
+            false => session.rollback_to(SAVEPOINT).and_then(|()| session.release(SAVEPOINT)),
+        };
+    }
+}
+
+#[cold]
+fn wrong_width(plan: &AppendPlan, found: usize, what: &str) -> Error {
+    let names: Vec<&str> = plan.columns().map(|column| column.name.as_str()).collect();
+    let wanted = names.len();
+    let message = format!("table {} takes {wanted} columns here, but {found} {what} were given", plan.table().name);
+    let error = Error::new(ErrorKind::CardinalityViolation, message);
+    if names.len() <= 20 { error.hint(format!("the columns are {}", names.join(", "))) } else { error }
+}
+
+/// Converts the columns of a batch to the types of the columns that the plan fills.
+pub(crate) fn converted_columns(plan: &AppendPlan, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    if batch.num_columns() != plan.columns().len() {
+        return Err(wrong_width(plan, batch.num_columns(), "columns"));
+    }
+    let columns = batch.columns().iter().zip(plan.columns());
+    columns.map(|(values, column)| converted(values, &column.kind, &column.name, Conversion::Exact)).collect()
 }

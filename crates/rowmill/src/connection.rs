@@ -1,17 +1,22 @@
 //! Connections: SQL in, outcomes out.
 
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use rowmill_base::{Result, SqlType};
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState};
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
 
-use crate::append_target::AppendTarget;
+use crate::appender::converted_columns;
 use crate::background_jobs::BackgroundJobs;
 use crate::output::WriteOptions;
-use crate::{Appender, Param, Rows, Statement, TableColumn, Value};
+use crate::params::with_values;
+use crate::rows::MappedRows;
+use crate::{Appender, Database, FromRow, Param, Params, Row, Rows, Statement, TableColumn};
 
 /// A connection to a database. It runs one statement at a time.
 pub struct Connection {
@@ -20,42 +25,155 @@ pub struct Connection {
     _jobs: Option<Arc<BackgroundJobs>>,
 }
 
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("transaction", &self.transaction_state()).finish_non_exhaustive()
+    }
+}
+
 impl Connection {
     pub(crate) fn new(session: Session, jobs: Option<Arc<BackgroundJobs>>) -> Result<Self> {
         Ok(Connection { session, _jobs: jobs })
     }
 
-    /// Runs one statement and returns its rows. A statement without a result returns no rows.
-    pub fn query(&mut self, sql: &str) -> Result<Rows> {
-        self.query_with(sql, &[])
+    /// Opens the directory at `path`, and makes it if it is absent. The database closes with this connection. A program
+    /// that needs several connections should use [`Database::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Connection> {
+        Database::open(path)?.connect()
     }
 
-    /// Runs one statement with values for its parameters, `$1`, `?1` or `?`.
+    /// Opens an empty database in memory, which lives as long as this connection.
+    pub fn open_in_memory() -> Result<Connection> {
+        Database::memory()?.connect()
+    }
+
+    /// Runs one statement with values for its parameters, `?`, `?1`, `$1` or `:name`. Returns the number of rows that it
+    /// changed. [`Params`] lists the forms that the values may have.
     ///
     /// ```
-    /// # use rowmill::{Database, Result};
+    /// # use rowmill::{Connection, Result, named_params, params};
     /// # fn main() -> Result<()> {
-    /// let mut connection = Database::memory()?.connect()?;
-    /// let rows = connection.query_with("SELECT $1 + 1, upper($2)", &[41.into(), "mill".into()])?.rows()?;
-    /// assert_eq!(rows[0].get::<i64>(0)?, 42);
-    /// assert_eq!(rows[0].get::<String>(1)?, "MILL");
+    /// let mut connection = Connection::open_in_memory()?;
+    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)", ())?;
+    /// let added = connection.execute("INSERT INTO stock VALUES (?, ?), ('nut', 7)", params!["bolt", 200])?;
+    /// assert_eq!(added, 2);
+    /// let sold = "UPDATE stock SET pieces = pieces - :sold WHERE item = :item";
+    /// assert_eq!(connection.execute(sold, named_params! { ":item": "bolt", ":sold": 20 })?, 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn query_with(&mut self, sql: &str, params: &[Value]) -> Result<Rows> {
-        let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        Rows::of(self.session.run_text(sql, &params)?.outside())
+    pub fn execute(&mut self, sql: &str, params: impl Params) -> Result<u64> {
+        count(self.run_values(sql, params)?)
     }
 
     /// Runs one or several statements and returns the total number of rows that they changed. Stops at the first
     /// statement that fails.
-    pub fn execute(&mut self, sql: &str) -> Result<u64> {
+    pub fn execute_batch(&mut self, sql: &str) -> Result<u64> {
         let mut changed = 0;
         self.run(sql, |outcome| {
             changed += count(outcome)?;
             Ok(())
         })?;
         Ok(changed)
+    }
+
+    fn run_values<P: Params>(&mut self, sql: &str, params: P) -> Result<Outcome> {
+        if !P::IS_NAMED {
+            return with_values(&params, &[], |values| self.run_one(sql, values));
+        }
+        let statement = self.session.parse_one(sql)?;
+        with_values(&params, statement.parameter_names(), |values| self.run_one(sql, values))
+    }
+
+    /// Runs one statement and returns its rows. A statement without a result returns no rows.
+    pub fn query(&mut self, sql: &str) -> Result<Rows> {
+        self.query_with(sql, ())
+    }
+
+    /// Runs one statement with values for its parameters, and returns its rows.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// let rows = connection.query_with("SELECT $1 + 1, upper($2)", (41, "mill"))?.rows()?;
+    /// assert_eq!(rows[0].get::<i64>(0)?, 42);
+    /// assert_eq!(rows[0].get::<String>(1)?, "MILL");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_with(&mut self, sql: &str, params: impl Params) -> Result<Rows> {
+        Rows::of(self.run_values(sql, params)?)
+    }
+
+    /// Runs one statement and returns its rows as tuples, or as values of the only column.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// # let mut connection = Database::memory()?.connect()?;
+    /// let sql = "SELECT value, 'n' || value FROM generate_series(1, ?)";
+    /// let rows: Vec<(i64, String)> = connection.query_as(sql, [2])?;
+    /// assert_eq!(rows, [(1, "n1".to_owned()), (2, "n2".to_owned())]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_as<T: for<'r> FromRow<'r>>(&mut self, sql: &str, params: impl Params) -> Result<Vec<T>> {
+        self.query_with(sql, params)?.collect_as()
+    }
+
+    /// Runs one statement and returns what `read` makes of each row, as the rows are computed.
+    pub fn query_map<T, F: FnMut(&Row) -> Result<T>>(
+        &mut self,
+        sql: &str,
+        params: impl Params,
+        read: F,
+    ) -> Result<MappedRows<F>> {
+        Ok(self.query_with(sql, params)?.map_rows(read))
+    }
+
+    /// Runs one statement and returns what `read` makes of its first row. It is an error if there is no row.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// # let mut connection = Database::memory()?.connect()?;
+    /// let sum: i64 = connection.query_row("SELECT ?1 + ?2", [40, 2], |row| row.get(0))?;
+    /// assert_eq!(sum, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_row<T>(&mut self, sql: &str, params: impl Params, read: impl FnOnce(&Row) -> Result<T>) -> Result<T> {
+        let row = first_row(self.query_with(sql, params)?)?.ok_or_else(no_row)?;
+        read(&row)
+    }
+
+    /// Runs one statement and returns what `read` makes of its first row, or `None` if there is no row.
+    pub fn query_optional<T>(
+        &mut self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T>,
+    ) -> Result<Option<T>> {
+        first_row(self.query_with(sql, params)?)?.map(|row| read(&row)).transpose()
+    }
+
+    /// Runs one statement and returns its only row. It is an error if there is none, or more than one.
+    pub fn query_one(&mut self, sql: &str, params: impl Params) -> Result<Row> {
+        let mut rows = self.query_with(sql, params)?;
+        let row = rows.next_row()?.ok_or_else(no_row)?;
+        match rows.next_row()? {
+            None => Ok(row),
+            Some(_) => {
+                Err(Error::new(ErrorKind::CardinalityViolation, "the query returned several rows, but one is needed")
+                    .hint("query_row() takes the first row"))
+            }
+        }
+    }
+
+    /// Runs one statement and returns its result as batches of Arrow.
+    pub fn query_arrow(&mut self, sql: &str, params: impl Params) -> Result<Vec<RecordBatch>> {
+        self.query_with(sql, params)?.batches()
     }
 
     /// Runs one or several statements, in order, and hands each outcome to `each`. If one of them cannot be parsed, we
@@ -67,6 +185,40 @@ impl Connection {
     /// Runs the only statement of a text and returns its outcome.
     pub fn run_one(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Outcome> {
         Ok(self.session.run_text(sql, params)?.outside())
+    }
+
+    /// Adds batches of Arrow as a table of this connection, until it closes. The batches are shared, not copied, if their
+    /// types are those of the database. A table of that name is hidden, or replaced if it was registered, too.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use rowmill::{Database, Result};
+    /// # use rowmill::arrow::array::{Int64Array, RecordBatch};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// let numbers = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    /// let batch = RecordBatch::try_from_iter([("n", numbers as _)]).expect("one column");
+    /// connection.register("numbers", &[batch])?;
+    /// assert_eq!(connection.query_as::<i64>("SELECT SUM(n) FROM numbers", ())?, [6]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn register(&mut self, table: &str, batches: &[RecordBatch]) -> Result<()> {
+        let schema = batches.first().map(RecordBatch::schema).ok_or_else(|| {
+            let what = format!("the table \"{table}\" has no batch, so its columns are not known");
+            Error::new(ErrorKind::InvalidParameter, what).hint("register a batch without rows")
+        })?;
+        self.session.register_batches(table, &schema, batches)
+    }
+
+    /// Removes a registered table. Returns whether there was one.
+    pub fn unregister(&mut self, table: &str) -> bool {
+        self.session.unregister(table)
+    }
+
+    /// Returns the columns of a query's result, without running the query.
+    pub fn describe(&mut self, sql: &str) -> Result<Option<SchemaRef>> {
+        Ok(self.prepare(sql)?.schema().cloned())
     }
 
     /// Returns the types of a statement's parameters and the columns of its result, without running the statement.
@@ -88,22 +240,32 @@ impl Connection {
         self.session.shape(statement.parsed(), known)
     }
 
-    /// Parses one statement that the caller wants to run several times.
+    /// Prepares one statement that the caller wants to run several times. Names and types are checked at once, and the
+    /// statement knows its parameters and columns.
     ///
     /// ```
-    /// # use rowmill::{Database, Result};
+    /// # use rowmill::{Database, ErrorKind, Result, SqlType};
     /// # fn main() -> Result<()> {
     /// let mut connection = Database::memory()?.connect()?;
-    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)")?;
+    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)", ())?;
     /// let insert = connection.prepare("INSERT INTO stock VALUES (?, ?)")?;
-    /// for (item, pieces) in [("bolt", 200), ("nut", 350)] {
-    ///     insert.execute(&mut connection, &[item.into(), pieces.into()])?;
+    /// assert_eq!(insert.parameters()[1].kind, Some(SqlType::Int64));
+    /// for row in [("bolt", 200), ("nut", 350)] {
+    ///     insert.execute(&mut connection, row)?;
     /// }
+    /// let error = connection.prepare("SELECT price FROM stock").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::UndefinedColumn);
     /// # Ok(())
     /// # }
     /// ```
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
-        self.session.parse_one(sql).map(Statement::new)
+        self.session.prepare(sql).map(|prepared| Statement::new(&prepared))
+    }
+
+    /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with the
+    /// types that a client gives to the parameters.
+    pub fn parse(&mut self, sql: &str) -> Result<Statement> {
+        self.session.parse_one(sql).map(Statement::parsed_only)
     }
 
     /// Begins a transaction, as `BEGIN` does, or as `BEGIN READ ONLY` does.
@@ -125,9 +287,30 @@ impl Connection {
         &mut self.session
     }
 
-    /// Makes an appender for a table. The appended batches or rows are committed in a transaction of their own.
-    pub fn appender(&mut self, table: &str) -> Result<Appender> {
-        Appender::new(self.session.engine(), table)
+    /// Makes an appender for all columns of a table, given as `table` or `schema.table`. In an open transaction its rows
+    /// belong to that transaction.
+    pub fn appender(&mut self, table: &str) -> Result<Appender<'_>> {
+        Appender::new(self, table, &[])
+    }
+
+    /// Makes an appender for some columns of a table. The others get their defaults.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// # let mut connection = Database::memory()?.connect()?;
+    /// let table = "CREATE TABLE stock (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item TEXT, pieces INT DEFAULT 1)";
+    /// connection.execute(table, ())?;
+    /// let mut appender = connection.appender_for("stock", &["item"])?;
+    /// appender.append_rows([["bolt"], ["nut"]])?;
+    /// appender.finish()?;
+    /// let rows: Vec<(i64, i64)> = connection.query_as("SELECT id, pieces FROM stock", ())?;
+    /// assert_eq!(rows, [(1, 1), (2, 1)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn appender_for(&mut self, table: &str, columns: &[&str]) -> Result<Appender<'_>> {
+        Appender::new(self, table, columns)
     }
 
     /// Appends the rows of a batch to a table of the schema `main`, in the open transaction. The columns of the batch
@@ -142,26 +325,24 @@ impl Connection {
     /// let numbers = Arc::new(Int64Array::from(vec![1, 2, 3]));
     /// let batch = RecordBatch::try_from_iter([("n", numbers as _)]).expect("one column");
     /// connection.begin(false)?;
-    /// connection.execute("CREATE TABLE numbers (n BIGINT)")?;
+    /// connection.execute("CREATE TABLE numbers (n BIGINT)", ())?;
     /// assert_eq!(connection.append("numbers", &batch)?, 3);
     /// connection.commit()?;
     /// # Ok(())
     /// # }
     /// ```
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<u64> {
-        self.session.change(|transaction| {
-            let target = AppendTarget::find(transaction.catalog(), MAIN_SCHEMA, table)?;
-            let columns = target.convert_all(batch)?;
-            target.insert(transaction, columns)
-        })
+        let plan = self.session.plan_append(MAIN_SCHEMA, table, &[])?;
+        let columns = converted_columns(&plan, batch)?;
+        self.session.append_rows(&plan, &columns, batch.num_rows(), 0)?;
+        Ok(batch.num_rows() as u64)
     }
 
     /// Returns the columns of a table of the schema `main`, in order, as the open transaction sees it. Returns an error
     /// if the table cannot take rows from [`Connection::append`].
     pub fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>> {
-        self.session.change(|transaction| {
-            AppendTarget::find(transaction.catalog(), MAIN_SCHEMA, table).map(|target| target.columns())
-        })
+        let plan = self.session.plan_append(MAIN_SCHEMA, table, &[])?;
+        Ok(TableColumn::of(plan.table()))
     }
 
     /// Returns a handle with which another thread can cancel the statement that is running when it does so.
@@ -220,4 +401,15 @@ pub(crate) fn count(outcome: Outcome) -> Result<u64> {
             Ok(0)
         }
     }
+}
+
+/// The first row of a result. Later rows are not computed.
+pub(crate) fn first_row(mut rows: Rows) -> Result<Option<Row>> {
+    rows.next_row()
+}
+
+#[cold]
+pub(crate) fn no_row() -> Error {
+    Error::new(ErrorKind::CardinalityViolation, "the query returned no row, but one is needed")
+        .hint("query_optional() returns None then")
 }

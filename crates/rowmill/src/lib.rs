@@ -9,40 +9,82 @@
 //! # fn main() -> Result<()> {
 //! let database = Database::memory()?;
 //! let mut connection = database.connect()?;
-//! connection.execute("CREATE TABLE visits (page TEXT, seconds INTEGER)")?;
-//! connection.execute("INSERT INTO visits VALUES ('/', 3), ('/docs', 40), ('/docs', 20)")?;
+//! connection.execute("CREATE TABLE visits (page TEXT, seconds INTEGER)", ())?;
+//! connection.execute("INSERT INTO visits VALUES (?, ?), ('/docs', 40), ('/docs', 20)", ("/", 3))?;
 //!
-//! let rows = connection.query("SELECT page, SUM(seconds) AS s FROM visits GROUP BY page ORDER BY s DESC")?.rows()?;
-//! assert_eq!(rows[0].get::<String>("page")?, "/docs");
-//! assert_eq!(rows[0].get::<i64>(1)?, 60);
+//! let sql = "SELECT page, SUM(seconds) AS s FROM visits GROUP BY page ORDER BY s DESC";
+//! for row in connection.query(sql)?.row_iter() {
+//!     let row = row?;
+//!     println!("{}: {}", row.get::<&str>("page")?, row.get::<i64>("s")?);
+//! }
+//! let pages: Vec<(String, i64)> = connection.query_as(sql, ())?;
+//! assert_eq!(pages[0], ("/docs".to_owned(), 60));
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The modules, in the order in which a program meets them:
+//!
+//! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `connection`: running statements. `transaction`: guards that roll
+//!   back when they are dropped. `async_connection`: the same for asynchronous programs.
+//! - `params`, `to_param`, `value`: Rust values as parameters. `statement`: prepared statements.
+//! - `rows`, `row`, `cell`, `from_value`, `from_row`, `serde_rows`: results as rows and Rust values. `answer`: small
+//!   results that are read in place.
+//! - `decimal`, `chrono_values`, `uuid_values`, `rust_decimal_values`: types with values of their own.
+//! - `appender`, `table_column`: rows without SQL. `functions`: functions of SQL in Rust.
 //!
 //! Several threads can share a [`Database`]; each must use a [`Connection`] of its own. Readers never wait for writers:
 //! a statement sees one committed state, no matter which commits happen while it runs.
 
 mod answer;
-mod append_target;
 mod appender;
+#[cfg(feature = "async")]
+mod async_connection;
 mod background_jobs;
+mod cell;
+#[cfg(feature = "chrono")]
+mod chrono_values;
 mod connection;
 mod database;
 mod database_load;
+mod decimal;
+mod from_row;
+mod from_value;
+mod functions;
+mod params;
 mod row;
 mod rows;
+#[cfg(feature = "rust_decimal")]
+mod rust_decimal_values;
+#[cfg(feature = "serde")]
+mod serde_rows;
 mod statement;
+mod table_column;
+mod to_param;
+mod transaction;
+#[cfg(feature = "uuid")]
+mod uuid_values;
 mod value;
 
 pub use answer::Answer;
-pub use append_target::TableColumn;
 pub use appender::Appender;
+#[cfg(feature = "async")]
+pub use async_connection::AsyncConnection;
+pub use cell::CellRef;
 pub use connection::Connection;
 pub use database::{Database, Options};
 pub use database_load::DatabaseLoad;
-pub use row::{ColumnRef, FromValue, Row};
-pub use rows::Rows;
-pub use statement::Statement;
+pub use decimal::Decimal;
+pub use from_row::FromRow;
+pub use from_value::FromValue;
+pub use functions::{FunctionResult, RustFunction, SqlValue};
+pub use params::{Params, ParamsFromIter, params_from_iter};
+pub use row::{ColumnRef, Row};
+pub use rows::{MappedRows, RowIter, Rows};
+pub use statement::{ParameterInfo, Statement};
+pub use table_column::TableColumn;
+pub use to_param::{ParamValue, ToParam};
+pub use transaction::{SavepointGuard, Transaction, TransactionOptions};
 pub use value::Value;
 
 pub use arrow;
@@ -50,7 +92,7 @@ pub use arrow;
 /// numbers.
 pub use rowmill_base::allocations;
 pub use rowmill_base::{
-    DamagePlace, Error, ErrorKind, Result, SETTINGS, Setting, Settings, SqlType, TextPosition, TimeUnit,
+    DamagePlace, Error, ErrorKind, Isolation, Result, SETTINGS, Setting, Settings, SqlType, TextPosition, TimeUnit,
 };
 pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, and SQL text as a user types it.

@@ -1,14 +1,13 @@
-//! Typed access to single rows of small results.
+//! One row of a result.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-};
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result};
+
+use crate::cell::CellRef;
+use crate::{FromRow, FromValue};
 
 /// One row of a result.
 #[derive(Clone, Debug)]
@@ -38,6 +37,12 @@ impl<'a> From<&'a str> for ColumnRef<'a> {
     }
 }
 
+impl<'a> From<&'a String> for ColumnRef<'a> {
+    fn from(name: &'a String) -> Self {
+        ColumnRef::Name(name)
+    }
+}
+
 impl Row {
     pub(crate) fn new(batch: &Arc<RecordBatch>, row: usize) -> Self {
         Row { batch: Arc::clone(batch), row }
@@ -53,186 +58,128 @@ impl Row {
         self.len() == 0
     }
 
-    /// Reads the value of a column. A column that may be NULL should be read as an `Option`; otherwise NULL is an
-    /// error.
-    pub fn get<'a, T: FromValue>(&self, column: impl Into<ColumnRef<'a>>) -> Result<T> {
-        let schema = self.batch.schema_ref();
-        let index = match column.into() {
-            ColumnRef::Position(position) if position < self.len() => position,
+    /// The names and types of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        self.batch.schema_ref()
+    }
+
+    /// The names of the columns, in order.
+    pub fn column_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.schema().fields().iter().map(|field| field.name().as_str())
+    }
+
+    /// The position of a column.
+    pub fn column_index<'a>(&self, column: impl Into<ColumnRef<'a>>) -> Result<usize> {
+        match column.into() {
+            ColumnRef::Position(position) if position < self.len() => Ok(position),
             ColumnRef::Position(position) => {
                 let message = format!("column {position} of a result with {} columns", self.len());
-                return Err(Error::new(ErrorKind::UndefinedColumn, message));
+                Err(Error::new(ErrorKind::UndefinedColumn, message))
             }
             ColumnRef::Name(name) => {
-                let found = schema.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+                let found = self.column_names().position(|known| known.eq_ignore_ascii_case(name));
                 found.ok_or_else(|| {
-                    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+                    let names: Vec<&str> = self.column_names().collect();
                     Error::new(ErrorKind::UndefinedColumn, format!("the result has no column \"{name}\""))
                         .hint(format!("its columns are {}", names.join(", ")))
-                })?
+                })
             }
-        };
-        let column = self.batch.column(index);
-        if let Some(value) = T::in_place(column, self.row) {
-            return Ok(value);
-        }
-        T::from_value(&column.slice(self.row, 1))
-            .map_err(|error| error.context(format_args!("column {}", schema.field(index).name())))
-    }
-}
-
-/// A type into which a value of a result can be read.
-pub trait FromValue: Sized {
-    /// Reads the only row of `value`.
-    fn from_value(value: &ArrayRef) -> Result<Self>;
-
-    /// Reads a row of `column` without an array of its own, if the type is one that a column keeps as it is. Returns
-    /// `None` for all other values; [`from_value`](Self::from_value) then reads or refuses them.
-    #[doc(hidden)]
-    fn in_place(_column: &ArrayRef, _row: usize) -> Option<Self> {
-        None
-    }
-}
-
-/// The whole number in a row of a column of integers, if it is not NULL.
-fn integer_in_place(column: &ArrayRef, row: usize) -> Option<i64> {
-    if column.is_null(row) {
-        return None;
-    }
-    Some(match column.data_type() {
-        DataType::Int64 => column.as_primitive::<Int64Type>().value(row),
-        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),
-        DataType::Int16 => column.as_primitive::<Int16Type>().value(row).into(),
-        DataType::Int8 => column.as_primitive::<Int8Type>().value(row).into(),
-        _ => return None,
-    })
-}
-
-fn converted(value: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
-    if value.is_null(0) {
-        return Err(Error::new(ErrorKind::DatatypeMismatch, "the value is NULL").hint("read it as an Option"));
-    }
-    let read = cast(value, kind).ok().filter(|read| read.is_valid(0));
-    read.ok_or_else(|| {
-        let message = format!("a value of type {} cannot be read as {kind}", value.data_type());
-        Error::new(ErrorKind::DatatypeMismatch, message)
-    })
-}
-
-impl FromValue for i64 {
-    fn from_value(value: &ArrayRef) -> Result<Self> {
-        Ok(converted(value, &DataType::Int64)?.as_primitive::<Int64Type>().value(0))
-    }
-
-    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
-        integer_in_place(column, row)
-    }
-}
-
-impl FromValue for f64 {
-    fn from_value(value: &ArrayRef) -> Result<Self> {
-        Ok(converted(value, &DataType::Float64)?.as_primitive::<Float64Type>().value(0))
-    }
-
-    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
-        let doubles = column.as_primitive_opt::<Float64Type>()?;
-        doubles.is_valid(row).then(|| doubles.value(row))
-    }
-}
-
-impl FromValue for bool {
-    fn from_value(value: &ArrayRef) -> Result<Self> {
-        Ok(converted(value, &DataType::Boolean)?.as_boolean().value(0))
-    }
-
-    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
-        let truths = column.as_boolean_opt()?;
-        truths.is_valid(row).then(|| truths.value(row))
-    }
-}
-
-impl FromValue for String {
-    fn from_value(value: &ArrayRef) -> Result<Self> {
-        if value.is_null(0) {
-            return converted(value, &DataType::Utf8).map(|_| unreachable!("NULL is an error"));
-        }
-        let formatter = ArrayFormatter::try_new(value, &FormatOptions::default());
-        formatter.map(|formatter| formatter.value(0).to_string()).map_err(|error| Error::internal(error.to_string()))
-    }
-
-    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
-        if column.is_null(row) {
-            return None;
-        }
-        match column.data_type() {
-            DataType::Utf8View => Some(column.as_string_view().value(row).to_owned()),
-            DataType::Decimal128(..) => Some(column.as_primitive::<Decimal128Type>().value_as_string(row)),
-            DataType::Decimal256(..) => Some(column.as_primitive::<Decimal256Type>().value_as_string(row)),
-            _ => integer_in_place(column, row).map(|number| number.to_string()),
         }
     }
-}
 
-impl FromValue for Vec<u8> {
-    fn from_value(value: &ArrayRef) -> Result<Self> {
-        Ok(converted(value, &DataType::Binary)?.as_binary::<i32>().value(0).to_vec())
+    /// Reads the value of a column, by position or name. A column that may be NULL must be read as an `Option`;
+    /// otherwise NULL is an error. A value that the type cannot hold is an error, too: 3.5 is no `i64`.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// # let mut connection = Database::memory()?.connect()?;
+    /// let row = connection.query_one("SELECT 3.5 AS half, NULL AS nothing, 'mill' AS word", ())?;
+    /// assert_eq!(row.get::<f64>("half")?, 3.5);
+    /// assert_eq!(row.get::<Option<i32>>("nothing")?, None);
+    /// assert_eq!(row.get::<&str>(2)?, "mill");
+    ///
+    /// let error = row.get::<i64>("half").unwrap_err();
+    /// let what = "column \"half\": the value 3.5 of the type DECIMAL(2,1) cannot be read as i64";
+    /// assert_eq!(error.message(), what);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get<'r, 'a, T: FromValue<'r>>(&'r self, column: impl Into<ColumnRef<'a>>) -> Result<T> {
+        let index = self.column_index(column)?;
+        T::from_value(self.cell_at(index))
+            .map_err(|error| error.context(format_args!("column \"{}\"", self.schema().field(index).name())))
     }
 
-    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
-        let blobs = column.as_binary_view_opt()?;
-        blobs.is_valid(row).then(|| blobs.value(row).to_vec())
-    }
-}
-
-impl<T: FromValue> FromValue for Option<T> {
-    fn from_value(value: &ArrayRef) -> Result<Self> {
-        if value.is_null(0) || value.data_type().is_null() {
-            return Ok(None);
-        }
-        T::from_value(value).map(Some)
+    /// The value of a column, without a conversion.
+    pub fn cell<'a>(&self, column: impl Into<ColumnRef<'a>>) -> Result<CellRef<'_>> {
+        self.column_index(column).map(|index| self.cell_at(index))
     }
 
-    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
-        T::in_place(column, row).map(Some)
+    /// Reads all columns, in order: `row.read::<(i64, String)>()`.
+    pub fn read<'r, T: FromRow<'r>>(&'r self) -> Result<T> {
+        T::from_row(self)
+    }
+
+    pub(crate) fn cell_at(&self, index: usize) -> CellRef<'_> {
+        CellRef::new(self.batch.column(index), self.row)
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::Database;
+    use crate::{Database, Decimal, Row, Value};
 
-    /// Checks that both ways to read a value agree, for each value that can be read in place.
-    fn agree<T: FromValue + PartialEq + std::fmt::Debug>(rows: &[Row]) {
-        for row in rows {
-            for column in row.batch.columns() {
-                if let Some(value) = T::in_place(column, row.row) {
-                    assert_eq!(T::from_value(&column.slice(row.row, 1)).unwrap(), value, "{}", column.data_type());
-                }
-            }
-        }
+    fn row(sql: &str) -> Row {
+        Database::memory().unwrap().connect().unwrap().query_one(sql, ()).unwrap()
     }
 
     #[test]
-    fn values_are_read_in_place_as_they_are_read_otherwise() {
-        let mut connection = Database::memory().unwrap().connect().unwrap();
-        let sql = "SELECT * FROM (VALUES
-            (CAST(-3 AS TINYINT), CAST(-300 AS SMALLINT), -70000, CAST(-1 AS BIGINT), CAST(9 AS UINTEGER),
-                0.5::DOUBLE, 1.25::REAL, true, 'a text that is longer than a view', '\\x00ff'::BLOB, -12.30,
-                DATE '2024-02-29', TIMESTAMP '2024-02-29 12:00:00', NULL),
-            (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)) AS t";
-        let rows = connection.query(sql).unwrap().rows().unwrap();
-        agree::<i64>(&rows);
-        agree::<f64>(&rows);
-        agree::<bool>(&rows);
-        agree::<String>(&rows);
-        agree::<Vec<u8>>(&rows);
-        agree::<Option<i64>>(&rows);
-        agree::<Option<String>>(&rows);
-        assert_eq!(rows[0].get::<i64>(2).unwrap(), -70000);
-        assert_eq!(rows[0].get::<String>(10).unwrap(), "-12.30");
-        assert_eq!(rows[1].get::<Option<String>>(8).unwrap(), None);
-        assert!(rows[1].get::<i64>(0).is_err());
+    fn values_are_read_into_every_type_that_holds_them() {
+        let row = row("SELECT CAST(-3 AS TINYINT), CAST(200 AS TINYINT UNSIGNED), 18446744073709551615::UBIGINT,
+            0.5::DOUBLE, 1.25::REAL, true, 'text', '\\x00ff'::BLOB, -12.30, [1, 2, NULL], 3.0,
+            '550e8400-e29b-41d4-a716-446655440000'::UUID, DATE '2024-02-29', 12345678901234567890123456789");
+        assert_eq!(
+            (row.get::<i8>(0).unwrap(), row.get::<i128>(0).unwrap(), row.get::<f32>(0).unwrap()),
+            (-3, -3, -3.0)
+        );
+        assert_eq!((row.get::<u8>(1).unwrap(), row.get::<u64>(2).unwrap()), (200, u64::MAX));
+        assert_eq!((row.get::<f64>(3).unwrap(), row.get::<f32>(4).unwrap()), (0.5, 1.25));
+        assert!(row.get::<bool>(5).unwrap());
+        assert_eq!((row.get::<&str>(6).unwrap(), row.get::<String>(6).unwrap()), ("text", "text".to_owned()));
+        assert_eq!(row.get::<Vec<u8>>(7).unwrap(), row.get::<&[u8]>(7).unwrap());
+        assert_eq!(row.get::<Decimal>(8).unwrap().to_string(), "-12.30");
+        assert_eq!((row.get::<String>(8).unwrap(), row.get::<f64>(8).unwrap()), ("-12.30".to_owned(), -12.3));
+        assert_eq!(row.get::<Vec<Option<i64>>>(9).unwrap(), [Some(1), Some(2), None]);
+        assert_eq!(row.get::<i32>(10).unwrap(), 3);
+        assert_eq!(row.get::<[u8; 16]>(11).unwrap()[0], 0x55);
+        assert_eq!(row.get::<String>(12).unwrap(), "2024-02-29");
+        assert_eq!(row.get::<i128>(13).unwrap(), 12345678901234567890123456789);
+        assert_eq!(row.get::<Value>(9).unwrap(), Value::List(vec![1.into(), 2.into(), Value::Null]));
+        assert_eq!(row.get::<Value>(2).unwrap(), Value::Decimal("18446744073709551615".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_value_that_the_type_cannot_hold_is_an_error_that_names_it() {
+        let row = row("SELECT 300 AS n, 3.5::DOUBLE AS d, 'x' AS t, NULL AS z, 12345678.123456789 AS long, -1 AS m,
+            9007199254740993 AS odd, [1, NULL] AS list");
+        let message = |error: rowmill_base::Error| error.message().to_owned();
+        assert_eq!(
+            message(row.get::<u8>("n").unwrap_err()),
+            "column \"n\": the value 300 of the type INTEGER cannot be read as u8"
+        );
+        assert_eq!(
+            message(row.get::<i64>("D").unwrap_err()),
+            "column \"d\": the value 3.5 of the type DOUBLE cannot be read as i64"
+        );
+        assert_eq!(message(row.get::<bool>(3).unwrap_err()), "column \"z\": NULL cannot be read as bool");
+        assert!(row.get::<i64>("t").is_err() && row.get::<&str>("n").is_err() && row.get::<bool>("t").is_err());
+        assert!(row.get::<f64>("long").is_err() && row.get::<f32>("odd").is_err() && row.get::<f64>("odd").is_err());
+        assert!(
+            row.get::<u64>("m").is_err() && row.get::<Vec<i64>>("list").is_err() && row.get::<i64>("list").is_err()
+        );
+        assert!(row.get::<i64>("nothing").unwrap_err().hint_text().unwrap().contains("long"));
+        assert!(row.get::<i64>(8).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Results: batches as they are computed, or all rows at once.
+//! Results: batches or rows as they are computed, or all at once.
 
 use std::sync::Arc;
 
@@ -7,26 +7,49 @@ use arrow::datatypes::{Schema, SchemaRef};
 use rowmill_base::Result;
 use rowmill_sql::{Outcome, RowStream};
 
-use crate::Row;
+use crate::{FromRow, Row};
 
 /// The result of a statement: an iterator of record batches. Dropping it stops the computation.
+///
+/// ```
+/// # use rowmill::{Database, Result};
+/// # fn main() -> Result<()> {
+/// # let mut connection = Database::memory()?.connect()?;
+/// let mut rows = connection.query("SELECT value AS n FROM generate_series(1, 3)")?;
+/// let mut sum = 0;
+/// while let Some(row) = rows.next_row()? {
+///     sum += row.get::<i64>("n")?;
+/// }
+/// assert_eq!(sum, 6);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Rows {
     schema: SchemaRef,
     stream: Option<RowStream>,
+    /// The batch whose rows are given out one by one, and the next one of them.
+    current: Option<(Arc<RecordBatch>, usize)>,
 }
 
 impl Rows {
     pub(crate) fn of(outcome: Outcome) -> Result<Self> {
         Ok(match outcome {
-            Outcome::Rows(stream) => Rows { schema: stream.schema(), stream: Some(stream) },
-            Outcome::Changed { .. } | Outcome::Done { .. } => Rows { schema: Arc::new(Schema::empty()), stream: None },
+            Outcome::Rows(stream) => Rows { schema: stream.schema(), stream: Some(stream), current: None },
+            Outcome::Changed { .. } | Outcome::Done { .. } => {
+                Rows { schema: Arc::new(Schema::empty()), stream: None, current: None }
+            }
         })
     }
 
     /// The names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The names of the columns, in order.
+    pub fn column_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.schema.fields().iter().map(|field| field.name().as_str())
     }
 
     /// Collects all batches.
@@ -36,19 +59,89 @@ impl Rows {
 
     /// Collects all rows. This should only be used for small results.
     pub fn rows(self) -> Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        for batch in self {
-            let batch = Arc::new(batch?);
-            rows.extend((0..batch.num_rows()).map(|row| Row::new(&batch, row)));
+        self.row_iter().collect()
+    }
+
+    /// Returns the next row, or `None` after the last one. Rows are computed while they are pulled.
+    pub fn next_row(&mut self) -> Result<Option<Row>> {
+        loop {
+            if let Some((batch, next)) = &mut self.current
+                && *next < batch.num_rows()
+            {
+                *next += 1;
+                return Ok(Some(Row::new(batch, *next - 1)));
+            }
+            self.current = None;
+            match self.next() {
+                Some(batch) => self.current = Some((Arc::new(batch?), 0)),
+                None => return Ok(None),
+            }
         }
-        Ok(rows)
+    }
+
+    /// Returns an iterator of the rows, which are computed while they are pulled.
+    pub fn row_iter(self) -> RowIter {
+        RowIter { rows: self }
+    }
+
+    /// Returns an iterator of the results of `read` for each row.
+    pub fn map_rows<T, F: FnMut(&Row) -> Result<T>>(self, read: F) -> MappedRows<F> {
+        MappedRows { rows: self, read }
+    }
+
+    /// Collects all rows as tuples, or as values of the only column: `collect_as::<(i64, String)>()`.
+    pub fn collect_as<T: for<'r> FromRow<'r>>(self) -> Result<Vec<T>> {
+        self.map_rows(|row| T::from_row(row)).collect()
     }
 }
 
 impl Iterator for Rows {
     type Item = Result<RecordBatch>;
 
+    /// Returns the next batch, or the rest of the batch of which some rows have been taken.
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some((batch, next)) = self.current.take()
+            && next < batch.num_rows()
+        {
+            return Some(Ok(batch.slice(next, batch.num_rows() - next)));
+        }
         self.stream.as_mut()?.next()
+    }
+}
+
+/// The rows of a result, made by [`Rows::row_iter`].
+#[derive(Debug)]
+pub struct RowIter {
+    rows: Rows,
+}
+
+impl RowIter {
+    /// The names and types of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        self.rows.schema()
+    }
+}
+
+impl Iterator for RowIter {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.rows.next_row().transpose()
+    }
+}
+
+/// What a function reads from each row of a result, made by [`Rows::map_rows`].
+#[derive(Debug)]
+pub struct MappedRows<F> {
+    rows: Rows,
+    read: F,
+}
+
+impl<T, F: FnMut(&Row) -> Result<T>> Iterator for MappedRows<F> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next_row().transpose()?;
+        Some(row.and_then(|row| (self.read)(&row)))
     }
 }

@@ -1,20 +1,53 @@
 //! Prepared statements.
 
-use rowmill_base::Result;
-use rowmill_sql::Outcome;
+use std::sync::Arc;
 
-use crate::connection::count;
-use crate::{Answer, Connection, Param, Rows, Value};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Result, SqlType};
+use rowmill_sql::{Outcome, PreparedStatement};
 
-/// A parsed statement. Any connection of the database can run it.
+use crate::connection::{count, first_row, no_row};
+use crate::params::with_values;
+use crate::rows::MappedRows;
+use crate::{Answer, Connection, Param, Params, Row, Rows, Value};
+
+/// A prepared statement. Any connection of the database can run it.
 #[derive(Clone, Debug)]
 pub struct Statement {
     parsed: rowmill_sql::Statement,
+    parameters: Arc<[ParameterInfo]>,
+    schema: Option<SchemaRef>,
+}
+
+/// A parameter of a prepared statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParameterInfo {
+    /// Its name, without the colon, if it has one.
+    pub name: Option<String>,
+    /// The type that the statement gives it; `None` if it takes the type of its value.
+    pub kind: Option<SqlType>,
 }
 
 impl Statement {
-    pub(crate) fn new(parsed: rowmill_sql::Statement) -> Self {
-        Statement { parsed }
+    /// A statement of which only the syntax is known.
+    pub(crate) fn parsed_only(parsed: rowmill_sql::Statement) -> Self {
+        Statement::with_kinds(parsed, &[], None)
+    }
+
+    pub(crate) fn new(prepared: &PreparedStatement) -> Self {
+        let kinds: Vec<Option<SqlType>> =
+            prepared.parameter_types().iter().map(|kind| kind.as_ref().and_then(SqlType::from_arrow)).collect();
+        Statement::with_kinds(prepared.statement().clone(), &kinds, prepared.schema())
+    }
+
+    fn with_kinds(parsed: rowmill_sql::Statement, kinds: &[Option<SqlType>], schema: Option<SchemaRef>) -> Self {
+        let parameters = (0..parsed.parameter_count()).map(|place| ParameterInfo {
+            name: parsed.parameter_names().get(place).cloned(),
+            kind: kinds.get(place).cloned().flatten(),
+        });
+        Statement { parameters: parameters.collect(), parsed, schema }
     }
 
     pub(crate) fn parsed(&self) -> &rowmill_sql::Statement {
@@ -26,20 +59,45 @@ impl Statement {
         self.parsed.text()
     }
 
-    /// The number of parameters (`$1`, `?1` or `?`).
+    /// The number of parameters (`$1`, `?1`, `?` or `:name`).
     pub fn parameter_count(&self) -> usize {
         self.parsed.parameter_count()
     }
 
+    /// The parameters, in order.
+    pub fn parameters(&self) -> &[ParameterInfo] {
+        &self.parameters
+    }
+
+    /// The names and types of the columns of the result, as they were when the statement was prepared. `None` if it is
+    /// neither a query nor a change with RETURNING.
+    pub fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// The names of the columns of the result.
+    pub fn column_names(&self) -> Vec<&str> {
+        let fields = self.schema.iter().flat_map(|schema| schema.fields());
+        fields.map(|field| field.name().as_str()).collect()
+    }
+
+    /// The number of columns of the result.
+    pub fn column_count(&self) -> usize {
+        self.schema.as_ref().map_or(0, |schema| schema.fields().len())
+    }
+
     /// Runs the statement with values for its parameters.
     pub fn run(&self, connection: &mut Connection, params: &[Value]) -> Result<Outcome> {
-        let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        self.run_with(connection, &params)
+        self.run_values(connection, params)
     }
 
     /// Runs the statement with borrowed values for its parameters.
     pub fn run_with(&self, connection: &mut Connection, params: &[Param<'_>]) -> Result<Outcome> {
         Ok(connection.session().run(&self.parsed, params)?.outside())
+    }
+
+    fn run_values(&self, connection: &mut Connection, params: impl Params) -> Result<Outcome> {
+        with_values(&params, self.parsed.parameter_names(), |values| self.run_with(connection, values))
     }
 
     /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. This is the
@@ -49,7 +107,7 @@ impl Statement {
     /// # use rowmill::{Database, Param, Result};
     /// # fn main() -> Result<()> {
     /// let mut connection = Database::memory()?.connect()?;
-    /// connection.execute("CREATE TABLE stock (item TEXT PRIMARY KEY, pieces BIGINT)")?;
+    /// connection.execute("CREATE TABLE stock (item TEXT PRIMARY KEY, pieces BIGINT)", ())?;
     /// let add = connection.prepare("INSERT INTO stock VALUES (?, ?)")?;
     /// add.ask(&mut connection, &[Param::Text("bolt"), Param::Integer(200)])?;
     ///
@@ -66,12 +124,54 @@ impl Statement {
     }
 
     /// Runs the statement and returns its rows.
-    pub fn query(&self, connection: &mut Connection, params: &[Value]) -> Result<Rows> {
-        Rows::of(self.run(connection, params)?)
+    pub fn query(&self, connection: &mut Connection, params: impl Params) -> Result<Rows> {
+        Rows::of(self.run_values(connection, params)?)
+    }
+
+    /// Runs the statement and returns what `read` makes of each row, as the rows are computed.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// # let mut connection = Database::memory()?.connect()?;
+    /// let squares = connection.prepare("SELECT value * value FROM generate_series(1, ?)")?;
+    /// let found = squares.query_map(&mut connection, [3], |row| row.get::<i64>(0))?;
+    /// assert_eq!(found.collect::<Result<Vec<i64>>>()?, [1, 4, 9]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_map<T, F: FnMut(&Row) -> Result<T>>(
+        &self,
+        connection: &mut Connection,
+        params: impl Params,
+        read: F,
+    ) -> Result<MappedRows<F>> {
+        Ok(self.query(connection, params)?.map_rows(read))
+    }
+
+    /// Runs the statement and returns what `read` makes of its first row. It is an error if there is no row.
+    pub fn query_row<T>(
+        &self,
+        connection: &mut Connection,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T>,
+    ) -> Result<T> {
+        let row = first_row(self.query(connection, params)?)?.ok_or_else(no_row)?;
+        read(&row)
+    }
+
+    /// Runs the statement and returns its result as batches of Arrow.
+    pub fn query_arrow(&self, connection: &mut Connection, params: impl Params) -> Result<Vec<RecordBatch>> {
+        self.query(connection, params)?.batches()
+    }
+
+    /// Runs the statement and returns whether it has a row.
+    pub fn exists(&self, connection: &mut Connection, params: impl Params) -> Result<bool> {
+        Ok(self.query(connection, params)?.next_row()?.is_some())
     }
 
     /// Runs the statement and returns the number of rows that it changed.
-    pub fn execute(&self, connection: &mut Connection, params: &[Value]) -> Result<u64> {
-        count(self.run(connection, params)?)
+    pub fn execute(&self, connection: &mut Connection, params: impl Params) -> Result<u64> {
+        count(self.run_values(connection, params)?)
     }
 }

@@ -1,9 +1,13 @@
-//! Values of parameters and of appended rows.
+//! Values whose type is only known when the program runs.
 
 use rowmill_sql::Param;
 
-/// One value. It is converted to the type of its column or parameter if it fits.
+use crate::Decimal;
+use crate::to_param::{ParamValue, ToParam};
+
+/// One value. As a parameter or in an appended row, it is converted to the type of its place if it fits.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Value {
     /// NULL
     Null,
@@ -13,10 +17,16 @@ pub enum Value {
     Integer(i64),
     /// A floating-point number.
     Double(f64),
-    /// A text. Dates, timestamps, decimals and UUIDs are given as texts too.
+    /// A decimal number.
+    Decimal(Decimal),
+    /// A text. Values of types that have no variant of their own are given as texts too, for example dates.
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),
+    /// A UUID.
+    Uuid([u8; 16]),
+    /// A list.
+    List(Vec<Value>),
 }
 
 macro_rules! from {
@@ -40,10 +50,12 @@ from! {
     u32 => Integer(i64::from);
     f32 => Double(f64::from);
     f64 => Double(std::convert::identity);
+    Decimal => Decimal(std::convert::identity);
     &str => Text(str::to_owned);
     String => Text(std::convert::identity);
     &[u8] => Blob(<[u8]>::to_vec);
     Vec<u8> => Blob(std::convert::identity);
+    Vec<Value> => List(std::convert::identity);
 }
 
 impl<T: Into<Value>> From<Option<T>> for Value {
@@ -52,15 +64,29 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
+impl ToParam for Value {
+    fn to_param(&self) -> ParamValue<'_> {
+        match self {
+            Value::Null => Param::Null.into(),
+            Value::Boolean(value) => Param::Boolean(*value).into(),
+            Value::Integer(value) => Param::Integer(*value).into(),
+            Value::Double(value) => Param::Double(*value).into(),
+            Value::Decimal(value) => value.to_param(),
+            Value::Text(value) => Param::Text(value).into(),
+            Value::Blob(value) => Param::Blob(value).into(),
+            Value::Uuid(value) => Param::Uuid(value).into(),
+            Value::List(values) => values.to_param(),
+        }
+    }
+}
+
 impl<'a> From<&'a Value> for Param<'a> {
+    /// A list becomes its text, because a [`Param`] borrows everything.
     fn from(value: &'a Value) -> Self {
-        match value {
-            Value::Null => Param::Null,
-            Value::Boolean(value) => Param::Boolean(*value),
-            Value::Integer(value) => Param::Integer(*value),
-            Value::Double(value) => Param::Double(*value),
-            Value::Text(value) => Param::Text(value),
-            Value::Blob(value) => Param::Blob(value),
+        match value.to_param() {
+            ParamValue::Borrowed(param) => param,
+            // Only a list needs an array of its own. Callers that have lists pass values, not parameters.
+            _ => Param::Null,
         }
     }
 }

@@ -107,7 +107,7 @@ impl PgSession {
     pub(crate) fn check_copy(&mut self, sql: &str) -> StepResult {
         let Some(copy) = ClientCopy::of(sql) else { return Ok(()) };
         CopyOptions::read(&copy.options, copy.is_in)?;
-        let query = self.connection.prepare(&copy.query())?;
+        let query = self.connection.parse(&copy.query())?;
         self.connection.shape(&query, &[])?;
         Ok(())
     }
@@ -147,7 +147,7 @@ impl PgSession {
 
     fn copy_in(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
         // The table and its columns are checked before the client sends anything.
-        let query = self.connection.prepare(&copy.query())?;
+        let query = self.connection.parse(&copy.query())?;
         let shape = self.connection.shape(&query, &[])?;
         let columns = shape.columns.ok_or_else(|| WireError::new("42601", "COPY FROM STDIN takes a table"))?;
         let kinds = wire_columns(&columns).iter().map(|column| PgType::of(&column.kind)).collect();

@@ -97,7 +97,7 @@ impl PgSession {
         }
         let given: Vec<Option<PgType>> = oids.iter().map(|oid| given_type(*oid)).collect::<Result<_, _>>()?;
         let placed = |error: rowmill::Error| WireError::in_text(&error, text, part.start);
-        let statement = self.connection.prepare(&sql).map_err(placed)?;
+        let statement = self.connection.parse(&sql).map_err(placed)?;
         // The digits of a numeric are not known before its value, so it has no type of ours yet.
         let known = given.iter().map(|kind| kind.filter(|kind| kind.scalar != PgScalar::Numeric));
         let known: Vec<Option<SqlType>> = known.map(|kind| kind.map(PgType::sql_type)).collect();

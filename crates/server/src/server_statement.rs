@@ -181,12 +181,12 @@ impl PgSession {
                     Some(value) => format!("SET statement_timeout_ms = {}", milliseconds(value)?),
                     None => "RESET statement_timeout_ms".to_owned(),
                 };
-                self.connection.execute(&sql)?;
+                self.connection.execute_batch(&sql)?;
             }
             "transaction_isolation" => {
                 let default = self.connection.settings().show("default_transaction_isolation")?;
                 let level = value.unwrap_or(&default);
-                self.connection.execute(&format!("SET TRANSACTION ISOLATION LEVEL {}", keyword(level)?))?;
+                self.connection.execute_batch(&format!("SET TRANSACTION ISOLATION LEVEL {}", keyword(level)?))?;
             }
             name => {
                 let reported = self.settings.set(name, value)?;
@@ -217,7 +217,7 @@ impl PgSession {
         }
         self.statements.clear();
         self.portals.clear();
-        self.connection.execute("RESET ALL")?;
+        self.connection.execute_batch("RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
         Ok(())
     }

@@ -90,7 +90,7 @@ impl PgSession {
             "statement_timeout" => format!("SET statement_timeout_ms = {}", milliseconds(value)?),
             name => format!("SET \"{name}\" = '{}'", value.replace('\'', "''")),
         };
-        self.connection.execute(&sql).map(|_| ()).map_err(|error| WireError::of(&error))
+        self.connection.execute_batch(&sql).map(|_| ()).map_err(|error| WireError::of(&error))
     }
 
     /// Runs messages as long as they follow each other. Runs on a session thread.

@@ -11,7 +11,8 @@ use rowmill_txn::{Engine, Snapshot};
 
 use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
-use crate::session::Session;
+use crate::session::Work;
+use crate::session_objects::SessionObjects;
 
 /// The snapshot, the settings and the services that one statement works with.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct StatementContext {
     pub(crate) temp: TempSpace,
     /// Notices of planning, shown beside the result.
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
+    /// The tables and functions that the connection has added.
+    pub(crate) objects: Arc<SessionObjects>,
     /// The scans of the statement, from which its progress is computed.
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
     /// The value of `now()` in this statement: microseconds since 1970-01-01 UTC.
@@ -39,30 +42,22 @@ pub(crate) struct StatementContext {
 }
 
 impl StatementContext {
-    pub(crate) fn new(
-        snapshot: Arc<Snapshot>,
-        cancel: Cancel,
-        settings: Settings,
-        session: &Session,
-        notices: Arc<Mutex<Vec<String>>>,
-        now_us: i64,
-    ) -> Arc<Self> {
-        let engine = session.engine();
-        let broker = engine.broker().for_statement(settings.number("statement_memory_limit"));
-        let (temp, engine) = (engine.temp().clone(), Arc::downgrade(engine));
-        let scans = Mutex::default();
+    /// Creates the context of a query of a statement over `snapshot`.
+    pub(crate) fn new(work: &Work<'_>, snapshot: Arc<Snapshot>) -> Arc<Self> {
+        let (engine, settings) = (work.engine(), work.settings().clone());
         Arc::new(StatementContext {
             snapshot,
-            cancel,
+            cancel: work.cancel.clone(),
+            broker: engine.broker().for_statement(settings.number("statement_memory_limit")),
+            temp: engine.temp().clone(),
+            engine: Arc::downgrade(engine),
             settings,
-            engine,
-            workers: Arc::clone(&session.workers),
-            running: Arc::clone(session.running_statements()),
-            broker,
-            temp,
-            notices,
-            scans,
-            now_us,
+            workers: Arc::clone(&work.session.workers),
+            running: Arc::clone(work.session.running_statements()),
+            notices: Arc::clone(work.notices()),
+            objects: Arc::clone(work.session.objects()),
+            scans: Mutex::default(),
+            now_us: work.now_us(),
         })
     }
 

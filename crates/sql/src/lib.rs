@@ -24,13 +24,16 @@
 //!   `running_statements`: the list of them. `refresher`: the job that refreshes materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
 //!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `statement_functions`,
-//!   `materialized_list`, `sequence_functions`: tables and functions that the session itself answers.
-//! - `assign`: from the type of a value to the type of its column.
+//!   `materialized_list`, `sequence_functions`: tables and functions that the session itself answers. `session_objects`:
+//!   those that the program adds to its connection.
+//! - `assign`: from the type of a value to the type of its column. `cell_builder`: columns of rows that come value by
+//!   value.
 //! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
 //!   that have no other home, and errors of exhausted limits.
 
 mod assign;
 mod catalog;
+mod cell_builder;
 mod deep;
 mod dialect;
 mod dispatch;
@@ -63,6 +66,7 @@ mod running_statements;
 mod scan_progress;
 mod sequence_functions;
 mod session;
+mod session_objects;
 mod settings;
 mod shape;
 mod splitter;
@@ -75,6 +79,7 @@ mod table_order_function;
 mod walk;
 mod workers;
 
+pub use cell_builder::{CellBuilder, Conversion, RowBuilder, converted};
 pub use idle_statements::IdleStatements;
 pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
@@ -86,10 +91,12 @@ pub use prepared::PreparedStatement;
 pub use refresher::Refresher;
 pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
-pub use rowmill_plan::Constant;
+pub use rowmill_plan::{Constant, Volatility};
 pub use running_statements::{ClientInfo, RunningStatement, RunningStatements};
 pub use session::{CancelHandle, Session};
+pub use session_objects::{HostFunction, ScalarBody, TableBody};
 pub use shape::StatementShape;
 pub use splitter::{SqlSplitter, TextStatement};
+pub use statement::append::AppendPlan;
 pub use statements::{STATEMENTS, StatementInfo};
 pub use workers::query_threads;

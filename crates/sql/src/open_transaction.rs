@@ -1,14 +1,34 @@
 //! The transaction between `BEGIN` and `COMMIT`, with its savepoints and permissions.
+//!
+//! Rows of prepared INSERT statements into columnar tables wait here until something else needs the transaction. So the
+//! transaction is only given out after they are in it ([`OpenTransaction::settled`]).
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rowmill_base::{Error, ErrorKind, Result, nearest};
+use arrow::array::ArrayRef;
+use rowmill_base::{Error, ErrorKind, Isolation, Result, nearest};
 use rowmill_txn::{Savepoint, Transaction};
+
+use crate::cell_builder::{Conversion, RowBuilder};
+use crate::param::Param;
+use crate::statement::append::AppendPlan;
+
+/// Rows of INSERT statements that are not in the transaction yet.
+#[derive(Debug)]
+struct WaitingRows {
+    plan: Arc<AppendPlan>,
+    rows: RowBuilder,
+    /// The rows that could not be inserted at the last attempt. They must not get lost, because their statements have
+    /// succeeded: the transaction inserts them, or it cannot commit.
+    refused: Option<(Vec<ArrayRef>, usize)>,
+}
 
 /// The open transaction of a session.
 #[derive(Debug)]
 pub(crate) struct OpenTransaction {
-    pub(crate) transaction: Transaction,
+    transaction: Transaction,
+    waiting: Option<WaitingRows>,
     /// Whether it began with `READ ONLY`.
     pub(crate) read_only: bool,
     /// The savepoints, oldest first. A name may be used again; then the latest savepoint of that name is meant.
@@ -28,7 +48,85 @@ pub(crate) fn now_us() -> i64 {
 
 impl OpenTransaction {
     pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {
-        OpenTransaction { transaction, read_only, savepoints: Vec::new(), is_used: false, began_us: now_us() }
+        OpenTransaction {
+            transaction,
+            waiting: None,
+            read_only,
+            savepoints: Vec::new(),
+            is_used: false,
+            began_us: now_us(),
+        }
+    }
+
+    /// Returns the transaction with all rows of earlier statements.
+    #[inline]
+    pub(crate) fn settled(&mut self) -> Result<&mut Transaction> {
+        if self.waiting.is_some() {
+            self.insert_waiting()?;
+        }
+        Ok(&mut self.transaction)
+    }
+
+    /// Returns the transaction with all rows of earlier statements, to commit it.
+    pub(crate) fn into_settled(mut self) -> Result<Transaction> {
+        self.settled()?;
+        Ok(self.transaction)
+    }
+
+    /// Ends the transaction without its changes.
+    pub(crate) fn rollback(self) {
+        self.transaction.rollback();
+    }
+
+    /// Lets a READ COMMITTED transaction see what is committed by now.
+    #[inline]
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        self.transaction.refresh()
+    }
+
+    /// Sets the isolation level of a transaction that has run no statement yet.
+    pub(crate) fn set_isolation(&mut self, isolation: Isolation) {
+        self.transaction.set_isolation(isolation);
+    }
+
+    /// The version of the definitions that the next statement sees.
+    #[inline]
+    pub(crate) fn catalog_version(&self) -> u64 {
+        self.transaction.catalog().version()
+    }
+
+    /// Adds the row of a prepared INSERT.
+    #[inline]
+    pub(crate) fn add_row(&mut self, plan: &Arc<AppendPlan>, parameters: &[Param<'_>]) -> Result<()> {
+        let fits = |waiting: &WaitingRows| {
+            Arc::ptr_eq(&waiting.plan, plan) && !waiting.rows.is_full() && waiting.refused.is_none()
+        };
+        if !self.waiting.as_ref().is_some_and(fits) {
+            self.settled()?;
+            let (plan, rows) = (Arc::clone(plan), plan.builder(Conversion::Assign));
+            self.waiting = Some(WaitingRows { plan, rows, refused: None });
+        }
+        let waiting = self.waiting.as_mut().expect("rows wait from here on");
+        waiting.rows.push(plan.parameters().iter().map(|place| parameters[*place]))
+    }
+
+    #[cold]
+    fn insert_waiting(&mut self) -> Result<()> {
+        let Some(WaitingRows { plan, rows, refused }) = &mut self.waiting else { return Ok(()) };
+        let (columns, count) = match refused.take() {
+            Some(rows) => rows,
+            None => rows.take()?,
+        };
+        if count > 0 {
+            let savepoint = self.transaction.savepoint();
+            if let Err(error) = plan.insert(&mut self.transaction, &columns, count) {
+                self.transaction.rollback_to(&savepoint);
+                *refused = Some((columns, count));
+                return Err(error);
+            }
+        }
+        self.waiting = None;
+        Ok(())
     }
 
     /// Returns the transaction for writing. The error is `ReadOnly` if the transaction began so.
@@ -38,18 +136,22 @@ impl OpenTransaction {
             return Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
                 .hint("end it, and begin the next one without READ ONLY"));
         }
-        Ok(&mut self.transaction)
+        self.settled()
     }
 
     /// Runs `SAVEPOINT name`.
-    pub(crate) fn set_savepoint(&mut self, name: &str) {
-        self.savepoints.push((name.to_string(), self.transaction.savepoint()));
+    pub(crate) fn set_savepoint(&mut self, name: &str) -> Result<()> {
+        let savepoint = self.settled()?.savepoint();
+        self.savepoints.push((name.to_string(), savepoint));
+        Ok(())
     }
 
     /// Runs `ROLLBACK TO name`. Keeps that savepoint and drops the later ones.
     pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
         let position = self.savepoint(name)?;
         self.savepoints.truncate(position + 1);
+        // Waiting rows are younger than every savepoint, because a savepoint settles them.
+        self.waiting = None;
         // The savepoint stays, so ROLLBACK TO can be repeated.
         self.transaction.rollback_to(&self.savepoints[position].1);
         Ok(())

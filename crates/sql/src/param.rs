@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryViewArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, NullArray, StringViewArray,
-    TimestampMicrosecondArray,
+    ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryBuilder, Float64Array,
+    Int64Array, NullArray, StringViewArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use rowmill_plan::Constant;
@@ -26,12 +26,22 @@ pub enum Param<'a> {
     Double(f64),
     /// A decimal number: all its digits, and how many of them come after the point.
     Decimal(i128, u8),
-    /// A text. Dates and UUIDs are also given as texts.
+    /// A text. Values of all other types can be given as texts, too.
     Text(&'a str),
     /// Bytes.
     Blob(&'a [u8]),
     /// A point in time without a zone: microseconds since 1970.
     Timestamp(i64),
+    /// A point in time as an instant: microseconds since 1970 in UTC.
+    Instant(i64),
+    /// A date: days since 1970.
+    Date(i32),
+    /// A time of day: microseconds since midnight.
+    Time(i64),
+    /// A UUID.
+    Uuid(&'a [u8; 16]),
+    /// A value of any other type, for example a list: an array of one row. Such a statement runs without a program.
+    Array(&'a ArrayRef),
 }
 
 impl Param<'_> {
@@ -47,6 +57,11 @@ impl Param<'_> {
             Param::Text(_) => ParameterKind::Text,
             Param::Blob(_) => ParameterKind::Blob,
             Param::Timestamp(_) => ParameterKind::Timestamp,
+            Param::Instant(_) => ParameterKind::Instant,
+            Param::Date(_) => ParameterKind::Date,
+            Param::Time(_) => ParameterKind::Time,
+            Param::Uuid(_) => ParameterKind::Uuid,
+            Param::Array(_) => ParameterKind::Array,
         }
     }
 
@@ -64,6 +79,15 @@ impl Param<'_> {
             Param::Text(value) => Arc::new(StringViewArray::from(vec![value])),
             Param::Blob(value) => Arc::new(BinaryViewArray::from(vec![value])),
             Param::Timestamp(value) => Arc::new(TimestampMicrosecondArray::from(vec![value])),
+            Param::Instant(value) => Arc::new(TimestampMicrosecondArray::from(vec![value]).with_timezone("UTC")),
+            Param::Date(value) => Arc::new(Date32Array::from(vec![value])),
+            Param::Time(value) => Arc::new(Time64MicrosecondArray::from(vec![value])),
+            Param::Uuid(value) => {
+                let mut uuid = FixedSizeBinaryBuilder::with_capacity(1, 16);
+                uuid.append_value(value).expect("a UUID has 16 bytes");
+                Arc::new(uuid.finish())
+            }
+            Param::Array(value) => Arc::clone(value),
         };
         Constant::new(array)
     }
@@ -76,11 +100,16 @@ impl<'a> Param<'a> {
         match self {
             Param::Null => ValueRef::Null,
             Param::Boolean(value) => ValueRef::Bool(value),
-            Param::Integer(value) | Param::Timestamp(value) => ValueRef::Int(value),
+            Param::Integer(value) | Param::Timestamp(value) | Param::Instant(value) | Param::Time(value) => {
+                ValueRef::Int(value)
+            }
+            Param::Date(value) => ValueRef::Int(value.into()),
             Param::Double(value) => ValueRef::Float(value),
             Param::Decimal(value, _) => ValueRef::Decimal(value),
             Param::Text(value) => ValueRef::Text(value),
             Param::Blob(value) => ValueRef::Bytes(value),
+            Param::Uuid(value) => ValueRef::Bytes(value),
+            Param::Array(_) => unreachable!("a statement with such a parameter has no program"),
         }
     }
 }

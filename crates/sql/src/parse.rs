@@ -11,6 +11,7 @@
 mod alter_time_table;
 mod copy;
 mod materialized_view;
+mod parameters;
 mod pg_forms;
 mod position;
 mod precedence;
@@ -39,6 +40,7 @@ pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use materialized_view::{RefreshClause, find_rule};
 pub(crate) use materialized_view::{RefreshStatement, rule_text};
+use parameters::{Parameters, join_named};
 use position::TextCursor;
 use prepare::prepare;
 use time_clauses::replace_time_clauses;
@@ -61,6 +63,8 @@ pub struct Statement {
     range: Range<usize>,
     spellings: Spellings,
     parameters: usize,
+    /// The names of the parameters, in the order of their numbers; empty if they have numbers only.
+    parameter_names: Arc<[String]>,
     /// The place in `text` of the query of `CREATE VIEW ... AS query`.
     query: Option<Range<usize>>,
     /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
@@ -118,10 +122,16 @@ impl Statement {
         self.text_hash
     }
 
-    /// Returns the number of parameters (`$1`, `?1` or `?`) that the statement takes.
+    /// Returns the number of parameters (`$1`, `?1`, `?`, `:name` or `$name`) that the statement takes.
     #[inline]
     pub fn parameter_count(&self) -> usize {
         self.parameters
+    }
+
+    /// Returns the names of the parameters `:name` or `$name`, in the order of their numbers. Empty if the parameters
+    /// are written in another way.
+    pub fn parameter_names(&self) -> &[String] {
+        &self.parameter_names
     }
 
     /// Whether the statement is a query or a change of rows. Such statements are run repeatedly and may have a program.
@@ -272,6 +282,7 @@ impl<'t> Section<'t> {
         if let Some(clause) = &self.refresh {
             tokens.drain(clause.tokens.clone());
         }
+        join_named(&mut tokens);
         // This must come before names are lowered, because `1m` and `1M` differ.
         replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
@@ -318,6 +329,7 @@ impl<'t> Section<'t> {
             range: self.range,
             spellings,
             parameters: parameters.count()?,
+            parameter_names: parameters.into_names(),
             query: self.query,
             locks_rows,
             time_clauses,
@@ -451,42 +463,6 @@ fn lower_name(token: &mut TokenWithSpan, spellings: &mut Spellings) {
             spellings.insert(token.span.start, &word.value);
             word.value = lowered;
         }
-    }
-}
-
-/// The parameters of one statement: either `?`, counted in order, or numbered: `$n`, or `?n` as in SQLite. A statement
-/// must not mix counted and numbered ones.
-#[derive(Default)]
-struct Parameters {
-    marks: usize,
-    highest: usize,
-}
-
-impl Parameters {
-    fn number(&mut self, token: &mut TokenWithSpan) -> Result<()> {
-        let Token::Placeholder(text) = &mut token.token else { return Ok(()) };
-        if text == "?" {
-            self.marks += 1;
-            *text = format!("${}", self.marks);
-            return Ok(());
-        }
-        match text.strip_prefix(['$', '?']).map(str::parse) {
-            Some(Ok(number @ 1..=65_535)) => {
-                self.highest = self.highest.max(number);
-                *text = format!("${number}");
-                Ok(())
-            }
-            _ => Err(Error::new(ErrorKind::Syntax, format!("\"{text}\" is not a parameter"))
-                .hint("parameters are $1, $2, ..., ?1, ?2, ... or ?")),
-        }
-    }
-
-    fn count(&self) -> Result<usize> {
-        if self.marks > 0 && self.highest > 0 {
-            return Err(Error::new(ErrorKind::Syntax, "parameters are written as ? and with numbers in one statement")
-                .hint("use one of the two forms"));
-        }
-        Ok(self.marks.max(self.highest))
     }
 }
 

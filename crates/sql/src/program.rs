@@ -54,13 +54,23 @@ pub(crate) enum ParameterKind {
     Decimal(u8),
     /// A TIMESTAMP of microseconds.
     Timestamp,
+    /// A TIMESTAMP WITH TIME ZONE of microseconds.
+    Instant,
+    /// A DATE.
+    Date,
+    /// A TIME.
+    Time,
+    /// A UUID.
+    Uuid,
+    /// Any other type, for which no statement has a program.
+    Array,
 }
 
 impl ParameterKind {
-    /// Returns the SQL type of the kind, or `None` for NULL.
+    /// Returns the SQL type of the kind, or `None` for NULL and for types without a program.
     pub(crate) fn sql_type(self) -> Option<SqlType> {
         Some(match self {
-            ParameterKind::Null => return None,
+            ParameterKind::Null | ParameterKind::Array => return None,
             ParameterKind::Boolean => SqlType::Boolean,
             ParameterKind::Integer => SqlType::Int64,
             ParameterKind::Double => SqlType::Float64,
@@ -68,6 +78,10 @@ impl ParameterKind {
             ParameterKind::Blob => SqlType::Blob,
             ParameterKind::Decimal(scale) => SqlType::Decimal { precision: 38, scale },
             ParameterKind::Timestamp => SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false },
+            ParameterKind::Instant => SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: true },
+            ParameterKind::Date => SqlType::Date,
+            ParameterKind::Time => SqlType::Time,
+            ParameterKind::Uuid => SqlType::Uuid,
         })
     }
 }
@@ -102,6 +116,9 @@ impl Work<'_> {
         parameters: &[ParameterKind],
     ) -> Result<Option<CompiledStatement>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
+        if parameters.contains(&ParameterKind::Array) {
+            return Ok(None);
+        }
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
         let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
         let made = self.with_planning_room(|| match (ChangeSyntax::of(sql), &**sql) {

@@ -50,9 +50,7 @@ impl ReadyQuery {
 impl Work<'_> {
     /// Creates the context of a query of this statement.
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
-        let (notices, now_us) = (Arc::clone(self.notices()), self.now_us());
-        let (cancel, settings) = (self.cancel.clone(), self.settings().clone());
-        StatementContext::new(snapshot, cancel, settings, self.session, notices, now_us)
+        StatementContext::new(self, snapshot)
     }
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.

@@ -56,6 +56,11 @@ impl ContextCatalog {
 impl QueryCatalog for ContextCatalog {
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>> {
         let catalog = self.context.snapshot.catalog();
+        if name.schema.is_none()
+            && let Some(rows) = self.context.objects.table(&name.name)
+        {
+            return Ok(Some(CatalogRelation::Source(rows)));
+        }
         let schema_name = name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
         // This schema is computed, so the catalog does not know it.
         if schema_name == INFORMATION_SCHEMA {
@@ -97,6 +102,9 @@ impl QueryCatalog for ContextCatalog {
     }
 
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>> {
+        if let Some(rows) = self.context.objects.call_table_function(name, arguments)? {
+            return Ok(Some(rows));
+        }
         let mut batch = storage_function::rows(&self.context, name, arguments)?;
         if batch.is_none() {
             batch = table_order_function::rows(&self.context, name, arguments)?;
@@ -124,6 +132,9 @@ impl QueryCatalog for ContextCatalog {
         name: &str,
         arguments: &[Option<Constant>],
     ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>> {
+        if let Some(found) = self.context.objects.scalar_function(name, arguments.len())? {
+            return Ok(Some(found));
+        }
         let own = sequence_functions::function(&self.context, name, arguments.len());
         Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
     }

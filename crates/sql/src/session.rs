@@ -27,6 +27,7 @@ use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
+use crate::session_objects::SessionObjects;
 use crate::statement_cache::{ParsedText, StatementCache};
 
 /// One connection to a database. It runs one statement at a time.
@@ -48,6 +49,8 @@ pub struct Session {
     client: Arc<ClientInfo>,
     /// A number that changes with every change of a setting.
     settings_version: u64,
+    /// The tables and functions that the connection has added for its own statements.
+    objects: Arc<SessionObjects>,
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
@@ -93,6 +96,7 @@ impl Session {
             running_statements: Arc::default(),
             client: Arc::default(),
             settings_version: 0,
+            objects: Arc::default(),
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
@@ -150,7 +154,7 @@ impl Session {
             (None, _) => Err(Error::new(ErrorKind::Syntax, "the text holds no statement")),
             (Some(_), more) => {
                 Err(Error::new(ErrorKind::Syntax, format!("one statement is needed here, the text holds {}", more + 1))
-                    .hint("execute() and run() take several"))
+                    .hint("execute_batch() and run() take several"))
             }
         }
     }
@@ -213,20 +217,43 @@ impl Session {
         Ok(())
     }
 
+    /// Begins a transaction at an isolation level, or at the level of the settings.
+    pub fn begin_at(&mut self, isolation: Option<Isolation>, read_only: bool) -> Result<()> {
+        let isolation = isolation.unwrap_or(self.settings.isolation());
+        self.begin_with(Characteristics { isolation, read_only })
+    }
+
+    /// Runs `SAVEPOINT name`.
+    pub fn set_savepoint(&mut self, name: &str) -> Result<()> {
+        let open = self.transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
+        open.set_savepoint(name)
+    }
+
+    /// Runs `ROLLBACK TO name`.
+    pub fn rollback_to(&mut self, name: &str) -> Result<()> {
+        self.transaction.as_mut().ok_or_else(|| no_transaction("ROLLBACK TO"))?.rollback_to(name)
+    }
+
+    /// Runs `RELEASE name`.
+    pub fn release(&mut self, name: &str) -> Result<()> {
+        self.transaction.as_mut().ok_or_else(|| no_transaction("RELEASE"))?.release(name)
+    }
+
     /// Runs `change` on the open transaction, as one statement without SQL. If it fails, nothing of it remains.
     pub fn change<T>(&mut self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.begin_in_transaction()?;
         let cancel = self.begin_statement();
         let open = self.transaction.as_mut().ok_or_else(|| no_transaction("a change without SQL"))?;
-        open.for_writing()?.set_cancel(cancel);
-        let savepoint = open.transaction.savepoint();
+        let transaction = open.for_writing()?;
+        transaction.set_cancel(cancel);
+        let savepoint = transaction.savepoint();
         let result = catch_panics(|| {
-            let value = change(&mut open.transaction)?;
-            open.transaction.settle_references()?;
+            let value = change(transaction)?;
+            transaction.settle_references()?;
             Ok(value)
         });
         if result.is_err() {
-            open.transaction.rollback_to(&savepoint);
+            transaction.rollback_to(&savepoint);
         }
         result
     }
@@ -234,7 +261,7 @@ impl Session {
     /// Runs `COMMIT`.
     pub fn commit(&mut self) -> Result<()> {
         // The transaction leaves the session before it commits, so that a failed commit does not leave it open.
-        self.take_transaction("COMMIT")?.commit().map(|_| ())
+        self.take_transaction("COMMIT")?.into_settled()?.commit().map(|_| ())
     }
 
     /// Runs `ROLLBACK`.
@@ -243,9 +270,8 @@ impl Session {
         Ok(())
     }
 
-    fn take_transaction(&mut self, what: &str) -> Result<Transaction> {
-        let open = self.transaction.take().ok_or_else(|| no_transaction(what))?;
-        Ok(open.transaction)
+    fn take_transaction(&mut self, what: &str) -> Result<OpenTransaction> {
+        self.transaction.take().ok_or_else(|| no_transaction(what))
     }
 
     /// Begins a statement that may be a program. Returns the snapshot that it reads, or `None` if a transaction is
@@ -262,7 +288,20 @@ impl Session {
     fn begin_in_transaction(&mut self) -> Result<()> {
         let Some(open) = &mut self.transaction else { return Ok(()) };
         open.is_used = true;
-        open.transaction.refresh()
+        open.refresh()
+    }
+
+    /// Returns the tables and functions that the connection has added.
+    pub(crate) fn objects(&self) -> &Arc<SessionObjects> {
+        &self.objects
+    }
+
+    /// Changes the tables and functions that the connection has added.
+    pub(crate) fn change_objects<T>(&mut self, change: impl FnOnce(&mut SessionObjects) -> T) -> T {
+        // Plans hold what their names meant. Plans of this connection must never reach another one.
+        self.settings_version += 1;
+        self.idle = None;
+        change(Arc::make_mut(&mut self.objects))
     }
 
     /// Returns the isolation level of transactions that name none.
@@ -435,8 +474,9 @@ impl Work<'_> {
     pub(crate) fn view(&mut self) -> Result<Arc<Snapshot>> {
         match &mut self.session.transaction {
             Some(open) => {
-                open.transaction.set_cancel(self.cancel.clone());
-                open.transaction.view()
+                let transaction = open.settled()?;
+                transaction.set_cancel(self.cancel.clone());
+                transaction.view()
             }
             None => self.session.engine.snapshot(),
         }
@@ -456,22 +496,7 @@ impl Work<'_> {
         match self.session.transaction.take() {
             Some(mut open) => {
                 open.is_used = true;
-                open.transaction.set_cancel(self.cancel.clone());
-                // A statement that fails must leave no trace, so it can be undone to this point.
-                let savepoint = open.transaction.savepoint();
-                // A panic must not lose the transaction. Otherwise each later statement would commit on its own, and
-                // the user could no longer roll back.
-                let result = catch_panics(|| {
-                    let value = change(self, &mut open.transaction)?;
-                    // Foreign keys are checked at the end of the statement. Then its rows may refer to each other in
-                    // any order.
-                    open.transaction.settle_references()?;
-                    self.session.lost_row.keep_rows(&mut open.transaction, savepoint.keyed_mark())?;
-                    Ok(value)
-                });
-                if result.is_err() {
-                    open.transaction.rollback_to(&savepoint);
-                }
+                let result = self.write_in(&mut open, change);
                 self.session.transaction = Some(open);
                 result
             }
@@ -495,11 +520,37 @@ impl Work<'_> {
         }
     }
 
+    /// Runs `change` as a statement of the open transaction.
+    fn write_in<T>(
+        &mut self,
+        open: &mut OpenTransaction,
+        change: impl FnOnce(&mut Self, &mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let transaction = open.settled()?;
+        transaction.set_cancel(self.cancel.clone());
+        // A statement that fails must leave no trace, so it can be undone to this point.
+        let savepoint = transaction.savepoint();
+        // A panic must not lose the transaction. Otherwise each later statement would commit on its own, and the user
+        // could no longer roll back.
+        let result = catch_panics(|| {
+            let value = change(self, transaction)?;
+            // Foreign keys are checked at the end of the statement. Then its rows may refer to each other in any order.
+            transaction.settle_references()?;
+            self.session.lost_row.keep_rows(transaction, savepoint.keyed_mark())?;
+            Ok(value)
+        });
+        if result.is_err() {
+            transaction.rollback_to(&savepoint);
+        }
+        result
+    }
+
     /// Runs `COMMIT`.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let cancel = self.cancel.clone();
-        if let Some(open) = &mut self.session.transaction {
-            open.transaction.set_cancel(cancel);
+        // If rows of earlier statements cannot be inserted, the commit below fails with that error.
+        if let Some(Ok(transaction)) = self.session.transaction.as_mut().map(OpenTransaction::settled) {
+            transaction.set_cancel(cancel);
         }
         self.session.commit()
     }

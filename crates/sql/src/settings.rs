@@ -47,7 +47,7 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
 fn set_own_durability(work: &mut Work<'_>, word: &str) -> Result<()> {
     let mut wanted = Settings::default();
     wanted.set("durability", word)?;
-    work.open_transaction("SET LOCAL")?.transaction.set_durability(wanted.durability())
+    work.open_transaction("SET LOCAL")?.settled()?.set_durability(wanted.durability())
 }
 
 /// Runs `RESET name` and `RESET ALL`.

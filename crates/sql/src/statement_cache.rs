@@ -28,6 +28,7 @@ use crate::engine_query::PlannedQuery;
 use crate::param::Param;
 use crate::parse::{Statement, hash_of};
 use crate::program::{CompiledStatement, ParameterKind};
+use crate::statement::append::AppendPlan;
 
 /// The most statements that are kept. When the cache is full we drop all of them, because tracking their order of use
 /// would cost more. A connection should rarely run more different statements.
@@ -78,6 +79,8 @@ struct KnownStatement {
     runs: u32,
     programs: Vec<KnownProgram>,
     plans: Vec<(Vec<DataType>, CachedPlan)>,
+    /// How its row is added to an open transaction, or the fact that it is not such an INSERT.
+    row_plan: Option<Option<Arc<AppendPlan>>>,
 }
 
 /// A text as written, without semicolons and white space at its end.
@@ -241,6 +244,20 @@ impl StatementCache {
         plans.push((kinds, plan));
     }
 
+    /// Returns how the row of a statement is added to an open transaction. `None` if that is not known yet.
+    pub(crate) fn row_plan(&mut self, statement: &Statement, made_for: MadeFor) -> Option<Option<Arc<AppendPlan>>> {
+        self.renew(made_for);
+        let at = self.at(statement.text_hash(), statement.shared_text());
+        self.statements[at].row_plan.clone()
+    }
+
+    /// Keeps how the row of a statement is added to an open transaction.
+    pub(crate) fn keep_row_plan(&mut self, statement: &Statement, plan: Option<Arc<AppendPlan>>, made_for: MadeFor) {
+        self.renew(made_for);
+        let at = self.at(statement.text_hash(), statement.shared_text());
+        self.statements[at].row_plan = Some(plan);
+    }
+
     /// Returns the place of the statement with this text. Adds the statement if the cache does not have it.
     #[inline]
     fn at(&mut self, hash: u64, text: &Arc<str>) -> usize {
@@ -254,7 +271,8 @@ impl StatementCache {
     fn add(&mut self, hash: u64, text: &Arc<str>) -> usize {
         self.make_room();
         let (text, written) = (Arc::clone(text), None);
-        self.statements.push(KnownStatement { text, written, runs: 0, programs: Vec::new(), plans: Vec::new() });
+        let (programs, plans) = (Vec::new(), Vec::new());
+        self.statements.push(KnownStatement { text, written, runs: 0, programs, plans, row_plan: None });
         self.places.insert(hash, self.statements.len() - 1);
         self.statements.len() - 1
     }
@@ -276,6 +294,7 @@ impl StatementCache {
         for known in &mut self.statements {
             known.programs.clear();
             known.plans.clear();
+            known.row_plan = None;
         }
     }
 

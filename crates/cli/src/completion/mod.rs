@@ -153,7 +153,7 @@ mod tests {
         let mut connection = database.connect().expect("connected");
         let sql =
             "CREATE TABLE Größen (länge INTEGER); CREATE TABLE towns (name TEXT, people INTEGER, \"a b\" INTEGER)";
-        connection.execute(sql).expect("made");
+        connection.execute_batch(sql).expect("made");
         let completion = Completion::new(&database);
         let (start, found) = completion.complete("", &format!("{line}{after}"), line.len()).expect("completed");
         found.into_iter().map(|pair| format!("{}{}", &line[..start], pair.replacement)).collect()

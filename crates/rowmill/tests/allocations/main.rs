@@ -98,7 +98,7 @@ fn database(blocks: u64) -> (Database, Connection) {
          FROM generate_series(1, 1000)"
             .to_owned(),
     ] {
-        connection.execute(&statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        connection.execute_batch(&statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
     let plan = connection.query("EXPLAIN SELECT n FROM t").unwrap().rows().unwrap();
     let scan: String = plan[1].get(0).unwrap();

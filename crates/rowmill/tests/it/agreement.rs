@@ -39,7 +39,7 @@ const TABLES: &str = "
 
 fn filled() -> Database {
     let database = Database::memory().unwrap();
-    database.connect().unwrap().execute(TABLES).unwrap();
+    database.connect().unwrap().execute_batch(TABLES).unwrap();
     database
 }
 
@@ -539,13 +539,13 @@ const RECENT: &str = "
 #[test]
 fn prepared_queries_answer_as_the_batch_engine_does() {
     let (recent, checkpointed, mixed, settled) = (filled(), filled(), filled(), filled());
-    checkpointed.connect().unwrap().execute("CHECKPOINT").unwrap();
+    checkpointed.connect().unwrap().execute_batch("CHECKPOINT").unwrap();
     for database in [&mixed, &settled] {
         let mut connection = database.connect().unwrap();
-        connection.execute("CHECKPOINT").unwrap();
-        connection.execute(RECENT).unwrap();
+        connection.execute_batch("CHECKPOINT").unwrap();
+        connection.execute_batch(RECENT).unwrap();
     }
-    settled.connect().unwrap().execute("CHECKPOINT").unwrap();
+    settled.connect().unwrap().execute_batch("CHECKPOINT").unwrap();
     let mut failed = Vec::new();
     for (sql, parameters) in QUERIES {
         for parameters in *parameters {
@@ -700,33 +700,37 @@ fn counts_follow_what_transactions_do() {
     let mut other = database.connect().unwrap();
     let count = |connection: &mut Connection| {
         let statement = connection.prepare("SELECT count(*) FROM products").unwrap();
-        let rows = statement.query(connection, &[]).and_then(|rows| rows.rows()).unwrap();
+        let rows = statement.query(connection, ()).and_then(|rows| rows.rows()).unwrap();
         rows[0].get::<i64>(0).unwrap()
     };
     assert_eq!((count(&mut connection), count(&mut connection)), (25, 25));
     connection.begin(false).unwrap();
-    connection.execute("INSERT INTO products VALUES (100, 'a', 1), (101, 'b', 1)").unwrap();
-    connection.execute("DELETE FROM products WHERE id = 3").unwrap();
-    connection.execute("UPDATE products SET id = 200 WHERE id = 4").unwrap();
-    connection.execute("INSERT INTO products VALUES (5, 'taken', 1)").unwrap_err();
+    connection.execute_batch("INSERT INTO products VALUES (100, 'a', 1), (101, 'b', 1)").unwrap();
+    connection.execute_batch("DELETE FROM products WHERE id = 3").unwrap();
+    connection.execute_batch("UPDATE products SET id = 200 WHERE id = 4").unwrap();
+    connection.execute_batch("INSERT INTO products VALUES (5, 'taken', 1)").unwrap_err();
     assert_eq!((count(&mut connection), count(&mut other)), (26, 25));
-    connection.execute("SAVEPOINT here").unwrap();
-    connection.execute("DELETE FROM products WHERE id < 20").unwrap();
+    connection.execute_batch("SAVEPOINT here").unwrap();
+    connection.execute_batch("DELETE FROM products WHERE id < 20").unwrap();
     assert_eq!(count(&mut connection), 8);
-    connection.execute("ROLLBACK TO SAVEPOINT here").unwrap();
+    connection.execute_batch("ROLLBACK TO SAVEPOINT here").unwrap();
     assert_eq!(count(&mut connection), 26);
-    other.execute("DELETE FROM products WHERE id = 7").unwrap();
+    other.execute_batch("DELETE FROM products WHERE id = 7").unwrap();
     assert_eq!((count(&mut connection), count(&mut other)), (26, 24));
     connection.commit().unwrap();
     assert_eq!((count(&mut connection), count(&mut other)), (25, 25));
     connection.begin(false).unwrap();
-    connection.execute("INSERT INTO products SELECT n, 'more', 0 FROM generate_series(1000, 1999) AS s(n)").unwrap();
+    connection
+        .execute_batch("INSERT INTO products SELECT n, 'more', 0 FROM generate_series(1000, 1999) AS s(n)")
+        .unwrap();
     assert_eq!(count(&mut connection), 1025);
     connection.rollback().unwrap();
     other
-        .execute("INSERT INTO products VALUES (5, 'x', 1), (500, 'y', 1) ON CONFLICT (id) DO UPDATE SET name = 'z'")
+        .execute_batch(
+            "INSERT INTO products VALUES (5, 'x', 1), (500, 'y', 1) ON CONFLICT (id) DO UPDATE SET name = 'z'",
+        )
         .unwrap();
     assert_eq!((count(&mut connection), count(&mut other)), (26, 26));
-    other.execute("TRUNCATE products").unwrap();
+    other.execute_batch("TRUNCATE products").unwrap();
     assert_eq!((count(&mut connection), count(&mut other)), (0, 0));
 }

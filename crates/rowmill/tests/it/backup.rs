@@ -9,7 +9,7 @@ fn a_restored_backup_has_the_rows_of_the_moment_of_the_backup() {
     let database = Database::open(path("first")).expect("a database");
     let mut connection = database.connect().expect("a connection");
     connection
-        .execute(
+        .execute_batch(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT);
              CREATE TABLE events (at INTEGER, t INTEGER);
              INSERT INTO t SELECT n, 'name ' || n FROM generate_series(1, 1000) AS s(n);
@@ -18,11 +18,11 @@ fn a_restored_backup_has_the_rows_of_the_moment_of_the_backup() {
         )
         .expect("filled");
     let (backup, restored) = (path("backup"), path("restored"));
-    connection.execute(&format!("BACKUP DATABASE TO '{backup}'")).expect("backed up");
-    connection.execute("DELETE FROM t; VACUUM").expect("emptied");
-    let again = connection.execute(&format!("BACKUP DATABASE TO '{backup}'")).expect_err("the folder is taken");
+    connection.execute_batch(&format!("BACKUP DATABASE TO '{backup}'")).expect("backed up");
+    connection.execute_batch("DELETE FROM t; VACUUM").expect("emptied");
+    let again = connection.execute_batch(&format!("BACKUP DATABASE TO '{backup}'")).expect_err("the folder is taken");
     assert!(again.to_string().contains("backup"), "{again}");
-    connection.execute(&format!("RESTORE DATABASE FROM '{backup}' TO '{restored}'")).expect("restored");
+    connection.execute_batch(&format!("RESTORE DATABASE FROM '{backup}' TO '{restored}'")).expect("restored");
 
     let copy = Database::open(&restored).expect("a database");
     let mut copied = copy.connect().expect("a connection");

@@ -11,7 +11,7 @@ fn make(path: &Path) {
         Database::open_with(path, Options::new().set("rows_per_block", "700").expect("valid")).expect("opens");
     let mut connection = database.connect().expect("connects");
     connection
-        .execute(
+        .execute_batch(
             "CREATE TABLE facts (n BIGINT, small SMALLINT, word TEXT, amount DECIMAL(12,2), ratio DOUBLE, flag BOOLEAN);
              INSERT INTO facts SELECT value, value % 7, 'word number ' || (value % 300), value * 1.25, value / 3.0,
                     CASE WHEN value % 5 = 0 THEN NULL ELSE value % 2 = 0 END FROM generate_series(1, 1400);

@@ -332,7 +332,7 @@ fn answer(connection: &mut Connection, sql: &str) -> Result<Vec<String>, ErrorKi
 fn random_table(random: &mut Random) -> (Database, Connection) {
     let database = Database::memory().expect("opens");
     let mut connection = database.connect().expect("connects");
-    let mut run = |sql: String| connection.execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut run = |sql: String| connection.execute_batch(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run(format!("SET rows_per_block = {}", [3, 100, 512, 4096, 524_288][random.below(5)]));
     run(format!("CREATE TABLE t ({COLUMNS})"));
     let mut from = 0;
@@ -366,7 +366,7 @@ fn answers_depend_on_neither_threads_nor_batches() {
             let (threads, batch_rows) = (2 + random.below(3), [3, 100][random.below(2)]);
             let mut by = |threads: usize, batch_rows: usize| {
                 let settings = format!("SET threads = {threads}; SET batch_rows = {batch_rows}");
-                connection.execute(&settings).expect("settings");
+                connection.execute_batch(&settings).expect("settings");
                 answer(&mut connection, &sql)
             };
             let (ours, theirs) = (by(1, 8192), by(threads, batch_rows));

@@ -31,8 +31,8 @@ impl World {
     fn new(level: Level) -> World {
         let database = Database::memory().unwrap();
         let mut connection = database.connect().unwrap();
-        connection.execute("CREATE TABLE test (id INTEGER PRIMARY KEY, value INTEGER)").unwrap();
-        connection.execute("INSERT INTO test VALUES (1, 10), (2, 20)").unwrap();
+        connection.execute_batch("CREATE TABLE test (id INTEGER PRIMARY KEY, value INTEGER)").unwrap();
+        connection.execute_batch("INSERT INTO test VALUES (1, 10), (2, 20)").unwrap();
         World { database, level }
     }
 
@@ -43,7 +43,7 @@ impl World {
             RepeatableRead => "REPEATABLE READ",
             Serializable => "SERIALIZABLE",
         };
-        connection.execute(&format!("BEGIN ISOLATION LEVEL {level}")).unwrap();
+        connection.execute_batch(&format!("BEGIN ISOLATION LEVEL {level}")).unwrap();
         Session { connection }
     }
 
@@ -71,7 +71,7 @@ impl Session {
     }
 
     fn write(&mut self, sql: &str) -> u64 {
-        self.connection.execute(sql).unwrap()
+        self.connection.execute_batch(sql).unwrap()
     }
 
     fn set(&mut self, id: i64, value: i64) {
@@ -81,7 +81,7 @@ impl Session {
     /// Commits, and returns whether that succeeded. The only allowed error is a lost race, and it must leave no
     /// transaction open.
     fn commit(mut self) -> bool {
-        let done: Result<u64> = self.connection.execute("COMMIT");
+        let done: Result<u64> = self.connection.execute_batch("COMMIT");
         assert_eq!(self.connection.transaction_state(), TransactionState::Idle);
         match done {
             Ok(_) => true,
@@ -93,7 +93,7 @@ impl Session {
     }
 
     fn roll_back(mut self) {
-        self.connection.execute("ROLLBACK").unwrap();
+        self.connection.execute_batch("ROLLBACK").unwrap();
     }
 }
 

@@ -167,14 +167,14 @@ fn do_two_loads(database: &Database, folder: &Path) {
         scope.spawn(|| {
             let mut connection = database.connect().expect("a connection");
             loop {
-                connection.execute("BEGIN").expect("begun");
-                connection.execute(&load(folder, "aborted")).expect("loaded");
-                connection.execute("ROLLBACK").expect("rolled back");
+                connection.execute_batch("BEGIN").expect("begun");
+                connection.execute_batch(&load(folder, "aborted")).expect("loaded");
+                connection.execute_batch("ROLLBACK").expect("rolled back");
             }
         });
         let mut connection = database.connect().expect("a connection");
         loop {
-            connection.execute(&load(folder, "committed")).expect("loaded");
+            connection.execute_batch(&load(folder, "committed")).expect("loaded");
             tell("done");
         }
     });
@@ -258,7 +258,7 @@ pub(crate) fn number(connection: &mut Connection, sql: &str) -> u64 {
 fn on_disk_is_what_is_named(directory: &Path) {
     let database = Database::open(directory).expect("it opens");
     let mut connection = database.connect().expect("a connection");
-    connection.execute("CHECKPOINT").expect("a checkpoint");
+    connection.execute_batch("CHECKPOINT").expect("a checkpoint");
     let tables = connection.query("SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'");
     let mut named = 0;
     for row in tables.and_then(|rows| rows.rows()).expect("the tables") {

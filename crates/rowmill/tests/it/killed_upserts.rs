@@ -37,7 +37,7 @@ fn rows_that_replace_others_survive_a_kill_once_and_with_their_newest_values() {
     open(&path)
         .and_then(|database| database.connect())
         .and_then(|mut connection| {
-            connection.execute(
+            connection.execute_batch(
                 "CREATE TABLE t (ts TIMESTAMP, k BIGINT, step BIGINT, v BIGINT)
                  TIMESTAMP(ts) PARTITION BY HOUR DEDUP UPSERT KEYS (ts, k)",
             )
@@ -213,7 +213,7 @@ pub(crate) fn work(database: &Database, folder: &Path) {
                     run(&mut connection, &sql_of(writer, step));
                     tell(&format!("done {writer}"));
                     if writer == 0 && step % 50 == 49 {
-                        connection.execute("CHECKPOINT").expect("a checkpoint");
+                        connection.execute_batch("CHECKPOINT").expect("a checkpoint");
                     }
                 }
             });
@@ -225,6 +225,6 @@ pub(crate) fn work(database: &Database, folder: &Path) {
 fn run(connection: &mut Connection, sql: &str) {
     while let Err(error) = connection.run(sql, |_| Ok(())) {
         assert_eq!(error.kind(), ErrorKind::SerializationFailure, "{sql}: {error}");
-        let _ = connection.execute("ROLLBACK");
+        let _ = connection.execute_batch("ROLLBACK");
     }
 }

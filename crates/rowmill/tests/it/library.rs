@@ -9,15 +9,15 @@ fn a_statement_sees_one_state_and_readers_do_not_wait() {
     let database = Database::memory().expect("opens");
     let mut writer = database.connect().expect("connects");
     let mut reader = database.connect().expect("connects");
-    writer.execute("CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (1), (2)").expect("filled");
-    writer.execute("BEGIN; INSERT INTO t VALUES (3)").expect("open");
+    writer.execute_batch("CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (1), (2)").expect("filled");
+    writer.execute_batch("BEGIN; INSERT INTO t VALUES (3)").expect("open");
     let count = |connection: &mut rowmill::Connection| -> i64 {
         connection.query("SELECT count(*) FROM t").and_then(|rows| rows.rows()).expect("counted")[0]
             .get(0)
             .expect("a count")
     };
     assert_eq!((count(&mut writer), count(&mut reader)), (3, 2));
-    writer.execute("COMMIT").expect("committed");
+    writer.execute_batch("COMMIT").expect("committed");
     assert_eq!(count(&mut reader), 3);
 }
 
@@ -44,7 +44,7 @@ fn a_cancelled_statement_ends_at_once_and_the_next_one_runs() {
 fn an_appender_reads_the_texts_of_uuids() {
     let database = Database::memory().expect("opens");
     let mut connection = database.connect().expect("connects");
-    connection.execute("CREATE TABLE t (id UUID)").expect("created");
+    connection.execute_batch("CREATE TABLE t (id UUID)").expect("created");
     let id = "550e8400-e29b-41d4-a716-446655440000";
     let mut appender = connection.appender("t").expect("an appender");
     appender.row(&[id.into()]).expect("appended");
@@ -52,9 +52,8 @@ fn an_appender_reads_the_texts_of_uuids() {
     let rows = connection.query("SELECT CAST(id AS TEXT) FROM t").and_then(|rows| rows.rows()).expect("an answer");
     assert_eq!(rows[0].get::<String>(0).expect("a text"), id);
     let mut appender = connection.appender("t").expect("an appender");
-    appender.row(&["550e".into()]).expect("kept until the batch is full");
-    let error = appender.finish().expect_err("not a UUID");
-    assert!(error.message().contains("'550e'"), "{error:?}");
+    let error = appender.row(&["550e".into()]).expect_err("not a UUID");
+    assert!(error.message().contains("row 0") && error.message().contains("'550e'"), "{error:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn filled() -> Database {
     let database = Database::memory().expect("a database in memory");
     let mut connection = database.connect().expect("a connection");
     connection
-        .execute(
+        .execute_batch(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, day DATE, price DECIMAL(9, 2), name TEXT, small SMALLINT);
              CREATE INDEX by_day ON t (day);
              INSERT INTO t SELECT n, DATE '2020-01-01' + CAST(n AS INTEGER), n * 1.25, 'name ' || n, n % 7 \
@@ -93,8 +93,8 @@ fn definitions_and_settings_may_change_between_texts() {
     for id in 1..5 {
         assert!(ask(&mut connection, id).contains(&format!("name {id}")), "{id}");
     }
-    connection.execute("ALTER TABLE t ADD COLUMN more INTEGER DEFAULT 5").expect("altered");
+    connection.execute_batch("ALTER TABLE t ADD COLUMN more INTEGER DEFAULT 5").expect("altered");
     assert!(ask(&mut connection, 6).ends_with("Ok(Some(\"5\"))"), "{}", ask(&mut connection, 6));
-    connection.execute("DROP TABLE t").expect("dropped");
+    connection.execute_batch("DROP TABLE t").expect("dropped");
     assert!(ask(&mut connection, 7).starts_with("42P01"), "{}", ask(&mut connection, 7));
 }

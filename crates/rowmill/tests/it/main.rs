@@ -26,6 +26,7 @@ mod spilling;
 mod sql_suite;
 mod statement_cache;
 mod time_clauses;
+mod usual_calls;
 mod views_under_load;
 mod wide_decimals;
 mod writers;

@@ -92,7 +92,7 @@ fn change(random: &mut Random, connection: &mut Connection) {
         _ if random.below(6) == 0 => "TRUNCATE t".to_owned(),
         _ => format!("DELETE FROM t WHERE s = 's{}' OR k IS NULL", random.below(8)),
     };
-    connection.execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    connection.execute_batch(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn refreshed_views_are_equal_to_their_queries() {
         let mut random = Random(seed + round * 7_919 + 1);
         let folder = tempfile::tempdir().unwrap();
         let (mut database, mut connection) = open(folder.path());
-        connection.execute("CREATE TABLE t (ts TIMESTAMP, k BIGINT, s TEXT, v BIGINT) TIMESTAMP(ts)").unwrap();
+        connection.execute_batch("CREATE TABLE t (ts TIMESTAMP, k BIGINT, s TEXT, v BIGINT) TIMESTAMP(ts)").unwrap();
         change(&mut random, &mut connection);
         for (view, query) in VIEWS {
-            connection.execute(&format!("CREATE MATERIALIZED VIEW {view} REFRESH MANUAL AS {query}")).unwrap();
+            connection.execute_batch(&format!("CREATE MATERIALIZED VIEW {view} REFRESH MANUAL AS {query}")).unwrap();
             check(&mut connection, view, query, "its creation");
         }
         let (mut asked, mut computed_all) = (0, 0);
@@ -121,7 +121,7 @@ fn refreshed_views_are_equal_to_their_queries() {
                         _ => "",
                     };
                     let refresh = format!("REFRESH MATERIALIZED VIEW {view} {how}");
-                    connection.execute(&refresh).unwrap_or_else(|error| panic!("{refresh}: {error}"));
+                    connection.execute_batch(&refresh).unwrap_or_else(|error| panic!("{refresh}: {error}"));
                     asked += u64::from(how == "INCREMENTAL");
                     computed_all += connection.take_notices().len() as u64;
                     check(
@@ -137,7 +137,7 @@ fn refreshed_views_are_equal_to_their_queries() {
                 10 => std::thread::sleep(Duration::from_millis(random.below(300))),
                 _ => {
                     if random.below(2) == 0 {
-                        connection.execute("CHECKPOINT").unwrap();
+                        connection.execute_batch("CHECKPOINT").unwrap();
                     }
                     drop((database, connection));
                     (database, connection) = open(folder.path());
@@ -170,11 +170,13 @@ pub(crate) const STATES: &str = "SELECT DISTINCT status FROM rowmill_materialize
 fn views_follow_commits_at_once_and_readers_see_only_whole_states() {
     let folder = tempfile::tempdir().unwrap();
     let (database, mut writer) = open(folder.path());
-    writer.execute("CREATE TABLE t (batch BIGINT, v BIGINT)").unwrap();
+    writer.execute_batch("CREATE TABLE t (batch BIGINT, v BIGINT)").unwrap();
     // IMMEDIATE is the rule of a view that names none.
-    writer.execute("CREATE MATERIALIZED VIEW batches AS SELECT batch, count(*) AS n FROM t GROUP BY batch").unwrap();
+    writer
+        .execute_batch("CREATE MATERIALIZED VIEW batches AS SELECT batch, count(*) AS n FROM t GROUP BY batch")
+        .unwrap();
     let sizes = "SELECT n, count(*) AS of_them FROM batches GROUP BY n";
-    writer.execute(&format!("CREATE MATERIALIZED VIEW sizes REFRESH IMMEDIATE AS {sizes}")).unwrap();
+    writer.execute_batch(&format!("CREATE MATERIALIZED VIEW sizes REFRESH IMMEDIATE AS {sizes}")).unwrap();
     let mut reader = database.connect().unwrap();
     let reading = std::thread::spawn(move || {
         let until = Instant::now() + Duration::from_secs(3);
@@ -185,9 +187,9 @@ fn views_follow_commits_at_once_and_readers_see_only_whole_states() {
         }
     });
     for batch in 0..150 {
-        writer.execute(&format!("INSERT INTO t SELECT {batch}, x FROM generate_series(1, 10) g(x)")).unwrap();
+        writer.execute_batch(&format!("INSERT INTO t SELECT {batch}, x FROM generate_series(1, 10) g(x)")).unwrap();
         if batch % 3 == 0 {
-            writer.execute(&format!("DELETE FROM t WHERE batch = {}", batch / 2)).unwrap();
+            writer.execute_batch(&format!("DELETE FROM t WHERE batch = {}", batch / 2)).unwrap();
         }
     }
     reading.join().unwrap();
@@ -195,7 +197,7 @@ fn views_follow_commits_at_once_and_readers_see_only_whole_states() {
     check(&mut writer, "batches", "SELECT batch, count(*) FROM t GROUP BY batch", "all commits");
     check(&mut writer, "sizes", sizes, "all commits");
     // The views go on after the database was opened again, also for changes from before it was closed.
-    writer.execute("INSERT INTO t VALUES (1000, 1)").unwrap();
+    writer.execute_batch("INSERT INTO t VALUES (1000, 1)").unwrap();
     drop((database, writer));
     let (database, mut writer) = open(folder.path());
     wait_for(&mut writer, STATES, "current");
@@ -203,7 +205,7 @@ fn views_follow_commits_at_once_and_readers_see_only_whole_states() {
     assert_eq!(text(&mut writer, "SELECT n FROM batches WHERE batch = 1000"), "1");
     drop(database);
     // A connection alone keeps the job going.
-    writer.execute("INSERT INTO t VALUES (1000, 2)").unwrap();
+    writer.execute_batch("INSERT INTO t VALUES (1000, 2)").unwrap();
     wait_for(&mut writer, "SELECT n FROM batches WHERE batch = 1000", "2");
 }
 
@@ -211,15 +213,15 @@ fn views_follow_commits_at_once_and_readers_see_only_whole_states() {
 fn views_are_refreshed_at_intervals() {
     let folder = tempfile::tempdir().unwrap();
     let (_database, mut connection) = open(folder.path());
-    connection.execute("CREATE TABLE t (a BIGINT)").unwrap();
+    connection.execute_batch("CREATE TABLE t (a BIGINT)").unwrap();
     let view = "CREATE MATERIALIZED VIEW v REFRESH EVERY 300ms AS SELECT a, count(*) AS n FROM t GROUP BY a";
-    connection.execute(view).unwrap();
-    connection.execute("CREATE MATERIALIZED VIEW clock REFRESH EVERY 100ms AS SELECT now() AS at").unwrap();
-    connection.execute("CREATE MATERIALIZED VIEW late REFRESH EVERY 2h AS SELECT count(*) AS n FROM t").unwrap();
+    connection.execute_batch(view).unwrap();
+    connection.execute_batch("CREATE MATERIALIZED VIEW clock REFRESH EVERY 100ms AS SELECT now() AS at").unwrap();
+    connection.execute_batch("CREATE MATERIALIZED VIEW late REFRESH EVERY 2h AS SELECT count(*) AS n FROM t").unwrap();
     let first = text(&mut connection, "SELECT * FROM clock");
-    connection.execute("INSERT INTO t VALUES (1), (1), (2)").unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (1), (1), (2)").unwrap();
     wait_for(&mut connection, "SELECT count(*) FROM v", "2");
-    connection.execute("INSERT INTO t VALUES (3)").unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (3)").unwrap();
     wait_for(&mut connection, "SELECT count(*) FROM v", "3");
     // A query that reads the clock is computed again although no table has changed.
     wait_for(&mut connection, &format!("SELECT at > '{first}' FROM clock"), "true");
@@ -232,16 +234,16 @@ fn views_are_refreshed_at_intervals() {
 fn a_failed_refresh_keeps_the_rows_shows_its_error_and_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let (_database, mut connection) = open(folder.path());
-    connection.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (2), (5)").unwrap();
+    connection.execute_batch("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (2), (5)").unwrap();
     connection
-        .execute("CREATE MATERIALIZED VIEW v AS SELECT a, sum(CAST(10 AS BIGINT) / a) AS q FROM t GROUP BY a")
+        .execute_batch("CREATE MATERIALIZED VIEW v AS SELECT a, sum(CAST(10 AS BIGINT) / a) AS q FROM t GROUP BY a")
         .unwrap();
-    connection.execute("INSERT INTO t VALUES (0), (1)").unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (0), (1)").unwrap();
     wait_for(&mut connection, STATES, "failed");
     assert_eq!(text(&mut connection, "SELECT * FROM v"), "2 | 5\n5 | 2");
     let error = text(&mut connection, "SELECT last_error FROM rowmill_materialized_views()");
     assert!(error.contains("zero"), "{error}");
-    connection.execute("DELETE FROM t WHERE a = 0").unwrap();
+    connection.execute_batch("DELETE FROM t WHERE a = 0").unwrap();
     wait_for(&mut connection, STATES, "current");
     assert_eq!(text(&mut connection, "SELECT * FROM v"), "1 | 10\n2 | 5\n5 | 2");
 }
@@ -250,7 +252,7 @@ fn a_failed_refresh_keeps_the_rows_shows_its_error_and_is_tried_again() {
 fn an_appender_refuses_a_materialized_view() {
     let database = Database::memory().unwrap();
     let mut connection = database.connect().unwrap();
-    connection.execute("CREATE MATERIALIZED VIEW v AS SELECT 1 AS a").unwrap();
+    connection.execute_batch("CREATE MATERIALIZED VIEW v AS SELECT 1 AS a").unwrap();
     let error = connection.appender("v").map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongObject);
 }
@@ -261,15 +263,15 @@ fn a_backup_has_the_views_and_refreshes_go_on_in_its_copy() {
     let (source, backup, copy) =
         (folder.path().join("source"), folder.path().join("backup"), folder.path().join("copy"));
     let (_database, mut connection) = open(&source);
-    connection.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (2)").unwrap();
+    connection.execute_batch("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (2)").unwrap();
     let query = "SELECT a, count(*) AS n FROM t GROUP BY a";
-    connection.execute(&format!("CREATE MATERIALIZED VIEW v REFRESH MANUAL AS {query}")).unwrap();
-    connection.execute("INSERT INTO t VALUES (2)").unwrap();
-    connection.execute(&format!("BACKUP DATABASE TO '{}'", backup.display())).unwrap();
-    connection.execute(&format!("RESTORE DATABASE FROM '{}' TO '{}'", backup.display(), copy.display())).unwrap();
+    connection.execute_batch(&format!("CREATE MATERIALIZED VIEW v REFRESH MANUAL AS {query}")).unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+    connection.execute_batch(&format!("BACKUP DATABASE TO '{}'", backup.display())).unwrap();
+    connection.execute_batch(&format!("RESTORE DATABASE FROM '{}' TO '{}'", backup.display(), copy.display())).unwrap();
     let (_copy, mut connection) = open(&copy);
     assert_eq!(text(&mut connection, "SELECT * FROM v"), "1 | 1\n2 | 1");
-    connection.execute("INSERT INTO t VALUES (3); DELETE FROM t WHERE a = 1").unwrap();
-    connection.execute("REFRESH MATERIALIZED VIEW v").unwrap();
+    connection.execute_batch("INSERT INTO t VALUES (3); DELETE FROM t WHERE a = 1").unwrap();
+    connection.execute_batch("REFRESH MATERIALIZED VIEW v").unwrap();
     check(&mut connection, "v", query, "the restore");
 }

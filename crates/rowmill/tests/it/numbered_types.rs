@@ -32,7 +32,7 @@ fn values_come_back_as_texts_and_numbers() {
         let mut connection = database.connect().expect("connects");
         let name = kind.name;
         connection
-            .execute(&format!(
+            .execute_batch(&format!(
                 "CREATE TABLE keyed (v {name} PRIMARY KEY, n BIGINT); CREATE TABLE t (v {name}, n BIGINT)"
             ))
             .expect("created");
@@ -42,7 +42,7 @@ fn values_come_back_as_texts_and_numbers() {
         // Parameters and the appender take texts.
         let insert = connection.prepare("INSERT INTO keyed VALUES ($1, $2)").expect("prepared");
         for (n, text) in all.iter().enumerate().rev() {
-            insert.execute(&mut connection, &[text.as_str().into(), (n as i64).into()]).expect("inserted");
+            insert.execute(&mut connection, (text, n)).expect("inserted");
         }
         let mut appender = connection.appender("t").expect("an appender");
         for (n, text) in all.iter().enumerate().rev() {
@@ -82,7 +82,7 @@ fn values_come_back_as_texts_and_numbers() {
         }
 
         // Every other text is refused, and names the type.
-        let error = insert.execute(&mut connection, &["no such value".into(), 0.into()]).expect_err("refused");
+        let error = insert.execute(&mut connection, ("no such value", 0)).expect_err("refused");
         assert!(error.to_string().contains(name), "{error:?}");
         assert_eq!(error.hint_text(), Some(kind.hint));
         let error = find.ask(&mut connection, &[Param::Text("no such value")]).expect_err("refused");

@@ -6,7 +6,7 @@ fn stock() -> Result<(Database, Connection)> {
     let database = Database::memory()?;
     let mut connection = database.connect()?;
     connection
-        .execute("CREATE TABLE stock (item INTEGER PRIMARY KEY, name TEXT, price DECIMAL(9, 2), at TIMESTAMP)")?;
+        .execute_batch("CREATE TABLE stock (item INTEGER PRIMARY KEY, name TEXT, price DECIMAL(9, 2), at TIMESTAMP)")?;
     Ok((database, connection))
 }
 
@@ -40,7 +40,7 @@ fn statements_without_a_program_answer_too() -> Result<()> {
     let (_database, mut connection) = stock()?;
     let sum = connection.prepare("SELECT name, SUM(price) AS s FROM stock GROUP BY name ORDER BY name")?;
     assert_eq!(sum.ask(&mut connection, &[])?.len(), 0);
-    connection.execute("INSERT INTO stock VALUES (1, 'a', 1.5, NULL), (2, 'a', 2, NULL), (3, 'b', 1, NULL)")?;
+    connection.execute_batch("INSERT INTO stock VALUES (1, 'a', 1.5, NULL), (2, 'a', 2, NULL), (3, 'b', 1, NULL)")?;
     let answer = sum.ask(&mut connection, &[])?;
     assert_eq!((answer.len(), answer.text(1, 0)?, answer.decimal(0, 1)?), (2, "b", 350));
     Ok(())
@@ -50,7 +50,7 @@ fn statements_without_a_program_answer_too() -> Result<()> {
 fn a_program_with_too_many_rows_falls_back_to_the_engine() -> Result<()> {
     let (_database, mut connection) = stock()?;
     let many = "INSERT INTO stock SELECT value, repeat('x', 1000), 1, NULL FROM generate_series(1, 80000)";
-    assert_eq!(connection.execute(many)?, 80_000);
+    assert_eq!(connection.execute_batch(many)?, 80_000);
     let all = connection.prepare("SELECT item, name FROM stock WHERE item > ?")?;
     let rows: usize = all.query(&mut connection, &[Value::Integer(0)])?.batches()?.iter().map(|b| b.num_rows()).sum();
     assert_eq!(rows, 80_000);
@@ -92,18 +92,20 @@ fn programs_obey_transactions() -> Result<()> {
 #[test]
 fn programs_follow_definitions() -> Result<()> {
     let (database, mut connection) = stock()?;
-    connection.execute("INSERT INTO stock VALUES (1, 'a', 1, NULL)")?;
+    connection.execute_batch("INSERT INTO stock VALUES (1, 'a', 1, NULL)")?;
     let all = connection.prepare("SELECT * FROM stock WHERE item = ?")?;
     let columns = |connection: &mut Connection| -> Result<usize> {
         Ok(all.query(connection, &[Value::Integer(1)])?.batches()?[0].num_columns())
     };
     assert_eq!(columns(&mut connection)?, 4);
     let mut other = database.connect()?;
-    other.execute("ALTER TABLE stock ADD COLUMN more INTEGER DEFAULT 5")?;
+    other.execute_batch("ALTER TABLE stock ADD COLUMN more INTEGER DEFAULT 5")?;
     assert_eq!(columns(&mut connection)?, 5);
-    other.execute("DROP TABLE stock; CREATE TABLE stock (item BIGINT PRIMARY KEY); INSERT INTO stock VALUES (1)")?;
+    other.execute_batch(
+        "DROP TABLE stock; CREATE TABLE stock (item BIGINT PRIMARY KEY); INSERT INTO stock VALUES (1)",
+    )?;
     assert_eq!(columns(&mut connection)?, 1);
-    other.execute("DROP TABLE stock")?;
+    other.execute_batch("DROP TABLE stock")?;
     let error = all.ask(&mut connection, &[Param::Integer(1)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     Ok(())

@@ -13,21 +13,23 @@ const SOON: Duration = Duration::from_millis(100);
 fn database() -> Database {
     let database = Database::memory().unwrap();
     let mut connection = connect(&database);
-    connection.execute("CREATE TABLE accounts (id INTEGER PRIMARY KEY, owner TEXT UNIQUE, balance INTEGER)").unwrap();
-    connection.execute("INSERT INTO accounts VALUES (1, 'ann', 10), (2, 'bob', 20)").unwrap();
+    connection
+        .execute_batch("CREATE TABLE accounts (id INTEGER PRIMARY KEY, owner TEXT UNIQUE, balance INTEGER)")
+        .unwrap();
+    connection.execute_batch("INSERT INTO accounts VALUES (1, 'ann', 10), (2, 'bob', 20)").unwrap();
     database
 }
 
 fn connect(database: &Database) -> Connection {
     let mut connection = database.connect().unwrap();
-    connection.execute("SET default_transaction_isolation = 'read committed'").unwrap();
-    connection.execute("SET wait_for_rows = true").unwrap();
+    connection.execute_batch("SET default_transaction_isolation = 'read committed'").unwrap();
+    connection.execute_batch("SET wait_for_rows = true").unwrap();
     connection
 }
 
 fn begin(database: &Database) -> Connection {
     let mut connection = connect(database);
-    connection.execute("BEGIN").unwrap();
+    connection.execute_batch("BEGIN").unwrap();
     connection
 }
 
@@ -35,7 +37,7 @@ fn begin(database: &Database) -> Connection {
 fn start(mut connection: Connection, statements: &'static [&'static str]) -> Receiver<Result<()>> {
     let (tell, told) = channel();
     thread::spawn(move || {
-        let ran = statements.iter().try_for_each(|sql| connection.execute(sql).map(drop));
+        let ran = statements.iter().try_for_each(|sql| connection.execute_batch(sql).map(drop));
         tell.send(ran).unwrap();
     });
     told
@@ -59,10 +61,10 @@ fn an_update_waits_and_sees_the_row_of_the_other_transaction() {
         for end in ["COMMIT", "ROLLBACK"] {
             let database = database();
             let (mut first, second) = (begin(&database), begin(&database));
-            first.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
+            first.execute_batch("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
             let told = start(second, second_statements);
             told.recv_timeout(SOON).expect_err("the second transaction waits");
-            first.execute(end).unwrap();
+            first.execute_batch(end).unwrap();
             told.recv().unwrap().unwrap();
             assert_eq!(balances(&database), [if end == "COMMIT" { 22 } else { 20 }, 20], "{second_statements:?}");
         }
@@ -81,12 +83,12 @@ fn increments_of_many_transactions_are_all_kept() {
                 for round in 0..EACH {
                     let is_alone = (thread + round) % 3 == 0;
                     if !is_alone {
-                        connection.execute("BEGIN").unwrap();
+                        connection.execute_batch("BEGIN").unwrap();
                     }
-                    connection.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
+                    connection.execute_batch("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
                     if !is_alone {
-                        connection.execute("UPDATE accounts SET balance = balance - 1 WHERE id = 2").unwrap();
-                        connection.execute("COMMIT").unwrap();
+                        connection.execute_batch("UPDATE accounts SET balance = balance - 1 WHERE id = 2").unwrap();
+                        connection.execute_batch("COMMIT").unwrap();
                     }
                 }
             });
@@ -107,10 +109,10 @@ fn an_insert_of_the_same_key_waits_for_the_other_one() {
         for end in ["COMMIT", "ROLLBACK"] {
             let database = database();
             let (mut first, second) = (begin(&database), begin(&database));
-            first.execute("INSERT INTO accounts VALUES (3, 'cid', 1)").unwrap();
+            first.execute_batch("INSERT INTO accounts VALUES (3, 'cid', 1)").unwrap();
             let told = start(second, insert);
             told.recv_timeout(SOON).expect_err("the second transaction waits");
-            first.execute(end).unwrap();
+            first.execute_batch(end).unwrap();
             let ran = told.recv().unwrap().map_err(|error| error.kind());
             assert_eq!(ran, if end == "COMMIT" { Err(ErrorKind::UniqueViolation) } else { Ok(()) }, "{insert:?} {end}");
         }
@@ -131,8 +133,8 @@ fn a_locked_row_is_waited_for() {
         ],
     );
     told.recv_timeout(SOON).expect_err("the second transaction waits");
-    first.execute("UPDATE accounts SET balance = 11 WHERE id = 1").unwrap();
-    first.execute("COMMIT").unwrap();
+    first.execute_batch("UPDATE accounts SET balance = 11 WHERE id = 1").unwrap();
+    first.execute_batch("COMMIT").unwrap();
     told.recv().unwrap().unwrap();
     assert_eq!(balances(&database), [22, 20]);
 }
@@ -141,13 +143,13 @@ fn a_locked_row_is_waited_for() {
 fn transactions_that_wait_for_each_other_end_with_an_error() {
     let database = database();
     let (mut first, mut second) = (begin(&database), begin(&database));
-    first.execute("UPDATE accounts SET balance = 1 WHERE id = 1").unwrap();
-    second.execute("UPDATE accounts SET balance = 2 WHERE id = 2").unwrap();
+    first.execute_batch("UPDATE accounts SET balance = 1 WHERE id = 1").unwrap();
+    second.execute_batch("UPDATE accounts SET balance = 2 WHERE id = 2").unwrap();
     let told = start(second, &["UPDATE accounts SET balance = 2 WHERE id = 1", "COMMIT"]);
     told.recv_timeout(SOON).expect_err("the second transaction waits");
-    let error = first.execute("UPDATE accounts SET balance = 1 WHERE id = 2").unwrap_err();
+    let error = first.execute_batch("UPDATE accounts SET balance = 1 WHERE id = 2").unwrap_err();
     assert_eq!((error.kind(), error.kind().sqlstate()), (ErrorKind::Deadlock, "40P01"));
-    first.execute("ROLLBACK").unwrap();
+    first.execute_batch("ROLLBACK").unwrap();
     told.recv().unwrap().unwrap();
     assert_eq!(balances(&database), [2, 2]);
 }
@@ -156,14 +158,14 @@ fn transactions_that_wait_for_each_other_end_with_an_error() {
 fn a_wait_ends_at_the_deadline_of_the_statement() {
     let database = database();
     let (mut first, mut second) = (begin(&database), begin(&database));
-    first.execute("DELETE FROM accounts WHERE id = 1").unwrap();
-    second.execute("UPDATE accounts SET balance = 3 WHERE id = 2").unwrap();
-    second.execute("SET statement_timeout_ms = 50").unwrap();
-    let error = second.execute("UPDATE accounts SET balance = 3 WHERE id = 1").unwrap_err();
+    first.execute_batch("DELETE FROM accounts WHERE id = 1").unwrap();
+    second.execute_batch("UPDATE accounts SET balance = 3 WHERE id = 2").unwrap();
+    second.execute_batch("SET statement_timeout_ms = 50").unwrap();
+    let error = second.execute_batch("UPDATE accounts SET balance = 3 WHERE id = 1").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadline);
     // The statement left no trace, and the transaction goes on.
-    second.execute("COMMIT").unwrap();
-    first.execute("COMMIT").unwrap();
+    second.execute_batch("COMMIT").unwrap();
+    first.execute_batch("COMMIT").unwrap();
     assert_eq!(balances(&database), [3]);
 }
 
@@ -172,10 +174,10 @@ fn a_row_that_a_transaction_without_claims_has_written_fails_at_commit() {
     let database = database();
     let mut other = database.connect().unwrap();
     let mut waiting = begin(&database);
-    waiting.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
-    other.execute("UPDATE accounts SET balance = 100 WHERE id = 1").unwrap();
-    let error = waiting.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap_err();
+    waiting.execute_batch("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap();
+    other.execute_batch("UPDATE accounts SET balance = 100 WHERE id = 1").unwrap();
+    let error = waiting.execute_batch("UPDATE accounts SET balance = balance + 1 WHERE id = 1").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SerializationFailure);
-    assert_eq!(waiting.execute("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
+    assert_eq!(waiting.execute_batch("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
     assert_eq!(balances(&database), [100, 20]);
 }

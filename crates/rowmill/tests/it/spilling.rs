@@ -119,7 +119,7 @@ fn queries_that_do_not_fit_the_memory_limit_give_the_same_answers() {
     let mut connection = database.connect().expect("a connection");
     let expected: Vec<_> = QUERIES.iter().map(|query| answer(&mut connection, query)).collect();
     assert_eq!(used(&mut connection, "peak_bytes"), 0, "enough memory needs no file");
-    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    connection.execute_batch("SET memory_limit = '16MiB'").expect("the least limit");
     for (query, expected) in QUERIES.iter().zip(&expected) {
         assert_eq!(answer(&mut connection, query), *expected, "{query}");
         wait_for_removal(&mut connection, folder.path());
@@ -133,7 +133,7 @@ fn the_progress_of_a_statement_tells_what_it_spills() {
     let folder = prepared(2_000_000);
     let database = Database::open(folder.path()).expect("it opens");
     let mut connection = database.connect().expect("a connection");
-    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    connection.execute_batch("SET memory_limit = '16MiB'").expect("the least limit");
     let spilled = Arc::new(AtomicU64::new(0));
     let most = Arc::clone(&spilled);
     connection.set_progress(Some(Arc::new(move |progress| {
@@ -154,7 +154,7 @@ fn a_statement_spills_at_its_own_limit() {
     let mut connection = database.connect().expect("a connection");
     let expected = answer(&mut connection, QUERIES[0]);
     assert_eq!(used(&mut connection, "peak_bytes"), 0);
-    connection.execute("SET statement_memory_limit = '8MiB'").expect("a setting");
+    connection.execute_batch("SET statement_memory_limit = '8MiB'").expect("a setting");
     assert_eq!(answer(&mut connection, QUERIES[0]), expected);
     assert!(used(&mut connection, "peak_bytes") > 0, "little memory needs files");
     let one_list = "SELECT length(string_agg(page, ',')) FROM events";
@@ -169,14 +169,14 @@ fn an_exhausted_disk_limit_ends_the_statement_and_leaves_nothing() {
     let folder = prepared(200_000);
     let database = Database::open(folder.path()).expect("it opens");
     let mut connection = database.connect().expect("a connection");
-    connection.execute("SET memory_limit = '16MiB'; SET temp_disk_limit = '1MiB'").expect("settings");
+    connection.execute_batch("SET memory_limit = '16MiB'; SET temp_disk_limit = '1MiB'").expect("settings");
     for query in [QUERIES[0], QUERIES[5]] {
         let error = connection.query(query).and_then(|rows| rows.rows()).expect_err("one MiB is too little");
         assert_eq!(error.kind(), ErrorKind::DiskFull, "{query}");
         assert!(error.hint_text().is_some_and(|hint| hint.contains("temp_disk_limit")), "{error:?}");
         wait_for_removal(&mut connection, folder.path());
     }
-    connection.execute("SET temp_disk_limit = '1GiB'").expect("a setting");
+    connection.execute_batch("SET temp_disk_limit = '1GiB'").expect("a setting");
     assert_eq!(answer(&mut connection, QUERIES[5]).len(), 2);
 }
 
@@ -189,11 +189,11 @@ fn two_statements_share_the_disk_limit_and_only_one_of_them_fails() {
         "SELECT a.id, page FROM events a, generate_series(1, 60) ORDER BY page DESC, a.id OFFSET 17000000 LIMIT 5";
     let small = QUERIES[1];
     let expected = answer(&mut connection, small);
-    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    connection.execute_batch("SET memory_limit = '16MiB'").expect("the least limit");
     answer(&mut connection, small);
     let needed = used(&mut connection, "peak_bytes");
     // The sort never has enough, and the other query has room while the sort has little.
-    connection.execute(&format!("SET temp_disk_limit = '{}'", needed * 3 / 2)).expect("a limit");
+    connection.execute_batch(&format!("SET temp_disk_limit = '{}'", needed * 3 / 2)).expect("a limit");
     let mut other = database.connect().expect("another connection");
     let is_done = AtomicU64::new(0);
     let mut failures = 0;
@@ -235,7 +235,7 @@ fn a_cancelled_statement_leaves_no_temporary_file() {
     let folder = prepared(200_000);
     let database = Database::open(folder.path()).expect("it opens");
     let mut connection = database.connect().expect("a connection");
-    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    connection.execute_batch("SET memory_limit = '16MiB'").expect("the least limit");
     for milliseconds in [20, 60, 120, 200] {
         let handle = connection.cancel_handle();
         let canceller = std::thread::spawn(move || {
@@ -280,7 +280,7 @@ fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let database = Database::open(path).expect("it opens");
     let mut connection = database.connect().expect("a connection");
-    connection.execute("SET memory_limit = '16MiB'; SET spill_file_bytes_min = 0").expect("settings");
+    connection.execute_batch("SET memory_limit = '16MiB'; SET spill_file_bytes_min = 0").expect("settings");
     loop {
         answer(&mut connection, QUERIES[0]);
         answer(&mut connection, QUERIES[5]);

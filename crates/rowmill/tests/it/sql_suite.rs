@@ -72,7 +72,7 @@ impl Suite {
         };
         suite.open()?;
         if suite.hostility.in_transaction {
-            suite.connection().execute("BEGIN")?;
+            suite.connection().execute_batch("BEGIN")?;
         }
         Ok(suite)
     }

@@ -20,13 +20,13 @@ fn tables(random: &mut Random) -> Database {
     let database = Database::memory().unwrap();
     let mut connection = database.connect().unwrap();
     // Small blocks, so that a table has many.
-    connection.execute(&format!("SET rows_per_block = {}", [2, 7, 524_288][random.below(3)])).unwrap();
+    connection.execute_batch(&format!("SET rows_per_block = {}", [2, 7, 524_288][random.below(3)])).unwrap();
     let time = ["TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP(9)"][random.below(3)];
     for (table, rows, step) in [("t", 60, 40), ("u", 90, 25)] {
         // `id` is the order of arrival. Half of the tables know their time column.
         let clause = if random.below(2) == 0 { "TIMESTAMP(ts)" } else { "" };
         connection
-            .execute(&format!("CREATE TABLE {table} (id BIGINT, ts {time} NOT NULL, s TEXT, q BIGINT) {clause}"))
+            .execute_batch(&format!("CREATE TABLE {table} (id BIGINT, ts {time} NOT NULL, s TEXT, q BIGINT) {clause}"))
             .unwrap();
         let mut at = 0;
         let rows: Vec<String> = (0..rows)
@@ -37,16 +37,16 @@ fn tables(random: &mut Random) -> Database {
                 format!("({id}, TIMESTAMP '2026-03-28 22:00:00' + {at} * INTERVAL '1 minute', {symbol}, {value})")
             })
             .collect();
-        connection.execute(&format!("INSERT INTO {table} VALUES {}", rows.join(", "))).unwrap();
+        connection.execute_batch(&format!("INSERT INTO {table} VALUES {}", rows.join(", "))).unwrap();
     }
     if random.below(2) == 0 {
-        connection.execute("CHECKPOINT").unwrap();
+        connection.execute_batch("CHECKPOINT").unwrap();
     }
     if random.below(2) == 0 {
-        connection.execute("DELETE FROM t WHERE id % 7 = 2; DELETE FROM u WHERE id % 11 = 4").unwrap();
+        connection.execute_batch("DELETE FROM t WHERE id % 7 = 2; DELETE FROM u WHERE id % 11 = 4").unwrap();
     }
     connection
-        .execute("CREATE TABLE d (s TEXT, w BIGINT); INSERT INTO d VALUES ('a', 1), ('b', 10), (NULL, 5)")
+        .execute_batch("CREATE TABLE d (s TEXT, w BIGINT); INSERT INTO d VALUES ('a', 1), ('b', 10), (NULL, 5)")
         .unwrap();
     database
 }
@@ -268,7 +268,7 @@ fn explain_names_the_slices_of_a_join_whose_windows_are_short() {
     let database = Database::memory().unwrap();
     let mut connection = database.connect().unwrap();
     connection
-        .execute(
+        .execute_batch(
             "SET rows_per_block = 4;
              CREATE TABLE t (ts TIMESTAMP NOT NULL, s TEXT, q DOUBLE) TIMESTAMP(ts);
              INSERT INTO t SELECT TIMESTAMP '2026-03-28 22:00:00' + i * INTERVAL '1 minute', 'a', i / 10.0

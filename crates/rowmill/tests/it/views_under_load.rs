@@ -125,7 +125,7 @@ fn read(mut connection: Connection, signals: &Signals) -> [Seen; 2] {
     while !signals.stop.load(Ordering::Relaxed) {
         // A full computation takes long when the table is large, so most looks are at the last minute.
         let is_full = signals.is_paused.load(Ordering::Relaxed);
-        connection.execute("BEGIN").expect("begun");
+        connection.execute_batch("BEGIN").expect("begun");
         let newest = "SELECT date_trunc('minute', max(ts) - INTERVAL '30 seconds') FROM t";
         let newest = text(&mut connection, newest);
         let condition = if is_full || newest == "NULL" { String::new() } else { format!("WHERE ts >= '{newest}'") };
@@ -146,7 +146,7 @@ fn read(mut connection: Connection, signals: &Signals) -> [Seen; 2] {
                 seen.full += u64::from(is_full);
             }
         }
-        connection.execute("COMMIT").expect("ended");
+        connection.execute_batch("COMMIT").expect("ended");
         if is_current && is_full {
             signals.checked.fetch_add(1, Ordering::Relaxed);
         }

@@ -7,7 +7,7 @@ fn values_of_76_digits_come_back_by_every_way() {
     let database = Database::memory().expect("opens");
     let mut connection = database.connect().expect("connects");
     connection
-        .execute(
+        .execute_batch(
             "CREATE TABLE keyed (v DECIMAL(76,1) PRIMARY KEY, n BIGINT); CREATE TABLE t (v DECIMAL(76,1), n BIGINT)",
         )
         .expect("created");
@@ -17,7 +17,7 @@ fn values_of_76_digits_come_back_by_every_way() {
     // Parameters and the appender take texts. Parameters also take decimals of up to 38 digits.
     let insert = connection.prepare("INSERT INTO keyed VALUES ($1, $2)").expect("prepared");
     for (n, text) in texts.iter().enumerate() {
-        insert.execute(&mut connection, &[text.as_str().into(), (n as i64).into()]).expect("inserted");
+        insert.execute(&mut connection, (text, n)).expect("inserted");
     }
     let mut appender = connection.appender("t").expect("an appender");
     for (n, text) in texts.iter().enumerate() {
@@ -39,6 +39,6 @@ fn values_of_76_digits_come_back_by_every_way() {
         let found: Vec<String> = rows.expect("rows").iter().map(|row| row.get(0).expect("a text")).collect();
         assert_eq!(found, texts, "{table}");
     }
-    let error = insert.execute(&mut connection, &["1e76".into(), 9.into()]).expect_err("too large");
+    let error = insert.execute(&mut connection, ("1e76", 9)).expect_err("too large");
     assert_eq!(error.sqlstate(), "22003", "{error}");
 }

@@ -9,7 +9,7 @@ fn small_database() -> (tempfile::TempDir, Database) {
     let options = Options::new().set("memory_limit", &MEMORY_LIMIT.to_string()).expect("a limit");
     let database = Database::open_with(folder.path(), options).expect("a new database");
     let mut connection = database.connect().expect("a connection");
-    connection.execute("CREATE TABLE notes (id BIGINT PRIMARY KEY, size BIGINT, note TEXT)").expect("a table");
+    connection.execute_batch("CREATE TABLE notes (id BIGINT PRIMARY KEY, size BIGINT, note TEXT)").expect("a table");
     (folder, database)
 }
 
@@ -34,7 +34,9 @@ fn writers_that_outrun_the_checkpoint_wait_for_it() {
             scope.spawn(move || {
                 for commit in 0..COMMITS {
                     let first = (writer * COMMITS + commit) * ROWS + 1;
-                    connection.execute(&insert(first, ROWS)).unwrap_or_else(|error| panic!("commit {commit}: {error}"));
+                    connection
+                        .execute_batch(&insert(first, ROWS))
+                        .unwrap_or_else(|error| panic!("commit {commit}: {error}"));
                 }
             });
         }
@@ -51,21 +53,23 @@ fn writers_that_outrun_the_checkpoint_wait_for_it() {
 fn versions_that_an_open_transaction_reads_fill_memory_and_disk_and_are_freed_after_it() {
     let (_folder, database) = small_database();
     let mut settings = database.connect().expect("a connection");
-    settings.execute("SET temp_disk_limit = '64MB'").expect("a limit");
+    settings.execute_batch("SET temp_disk_limit = '64MB'").expect("a limit");
     let (mut reader, mut writer) = (database.connect().expect("one"), database.connect().expect("another"));
-    writer.execute(&insert(1, 10_000)).expect("room");
-    reader.execute("BEGIN").expect("a transaction");
+    writer.execute_batch(&insert(1, 10_000)).expect("room");
+    reader.execute_batch("BEGIN").expect("a transaction");
     let count = "SELECT count(*) FROM notes WHERE size >= 0";
     reader.query(count).and_then(|rows| rows.rows()).expect("rows");
-    let refused = (1..100).find_map(|commit| writer.execute(&insert(commit * 20_000, 20_000)).err());
+    let refused = (1..100).find_map(|commit| writer.execute_batch(&insert(commit * 20_000, 20_000)).err());
     let refused = refused.expect("versions fill memory and disk");
     assert!(matches!(refused.kind(), ErrorKind::MemoryLimit | ErrorKind::DiskFull), "{refused}");
     assert!(refused.message().contains("keyed"), "{refused}");
     let rows = reader.query(count).and_then(|rows| rows.rows()).expect("rows");
     assert_eq!(rows[0].get::<i64>(0).expect("a count"), 10_000);
-    reader.execute("COMMIT").expect("the end");
+    reader.execute_batch("COMMIT").expect("the end");
     for commit in 100..130 {
-        writer.execute(&insert(commit * 20_000, 20_000)).unwrap_or_else(|error| panic!("commit {commit}: {error}"));
+        writer
+            .execute_batch(&insert(commit * 20_000, 20_000))
+            .unwrap_or_else(|error| panic!("commit {commit}: {error}"));
     }
 }
 
@@ -84,23 +88,23 @@ fn a_transaction_writes_more_than_memory_holds() {
     const SUMS: &str = "SELECT count(*), sum(id), sum(size), sum(length(note)) FROM notes";
     let database = open();
     let mut connection = database.connect().expect("a connection");
-    let mut run = |sql: &str| connection.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut run = |sql: &str| connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run("CREATE TABLE notes (id BIGINT PRIMARY KEY, size BIGINT, note TEXT)");
     run("CREATE INDEX by_size ON notes (size)");
     run("BEGIN");
     run(&insert(1, ROWS));
     // The second half of these rows exists, so that the statement is undone whole.
-    let taken = connection.execute(&insert(ROWS + 1 - 1_000, 2_000)).expect_err("taken keys");
+    let taken = connection.execute_batch(&insert(ROWS + 1 - 1_000, 2_000)).expect_err("taken keys");
     assert_eq!(taken.kind(), ErrorKind::UniqueViolation);
     let inserted = numbers(&mut connection, SUMS);
     assert_eq!(inserted[..2], [ROWS as i64, (ROWS * (ROWS + 1) / 2) as i64]);
-    let mut run = |sql: &str| connection.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut run = |sql: &str| connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run("SAVEPOINT before_changes");
     run("UPDATE notes SET note = 'changed', size = size + 1 WHERE id % 2 = 0");
     run("DELETE FROM notes WHERE id % 5 = 0");
     run("ROLLBACK TO SAVEPOINT before_changes");
     assert_eq!(numbers(&mut connection, SUMS), inserted);
-    let mut run = |sql: &str| connection.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut run = |sql: &str| connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run("UPDATE notes SET size = -id WHERE id % 4 = 1");
     run("COMMIT");
     let committed = numbers(&mut connection, SUMS);
@@ -110,8 +114,8 @@ fn a_transaction_writes_more_than_memory_holds() {
     let peak = database.memory_peak_bytes();
     assert!(peak <= 24_000_000 * 115 / 100, "{peak} bytes were granted");
     // All rows change, together with versions of them that are in memory.
-    connection.execute("UPDATE notes SET size = size + 7 WHERE id % 10 = 0").expect("changed");
-    connection.execute("UPDATE notes SET size = size + 1").expect("changed");
+    connection.execute_batch("UPDATE notes SET size = size + 7 WHERE id % 10 = 0").expect("changed");
+    connection.execute_batch("UPDATE notes SET size = size + 1").expect("changed");
     let updated = numbers(&mut connection, SUMS);
     assert_eq!(updated[2], committed[2] + ROWS as i64 / 10 * 7 + ROWS as i64);
     drop((connection, database));
@@ -121,7 +125,7 @@ fn a_transaction_writes_more_than_memory_holds() {
     assert_eq!(numbers(&mut connection, SUMS), updated);
     let problems = connection.query("CHECK DATABASE").and_then(|rows| rows.rows()).expect("checked");
     assert!(problems.iter().all(|row| row.get::<Option<String>>(2).expect("a text").is_none()));
-    connection.execute("CHECKPOINT").expect("a checkpoint");
+    connection.execute_batch("CHECKPOINT").expect("a checkpoint");
     let spills = numbers(&mut connection, "SELECT count(*) FROM rowmill_spills()");
     assert_eq!(spills, [0], "no temporary file is left");
 }
@@ -133,7 +137,7 @@ fn a_transaction_writes_on_while_others_hold_the_memory() {
     let options = Options::new().set("memory_limit", "24000000").expect("a limit");
     let database = Database::open_with(folder.path(), options).expect("a database");
     let mut connection = database.connect().expect("a connection");
-    let mut run = |sql: &str| connection.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut run = |sql: &str| connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run("CREATE TABLE notes (id BIGINT PRIMARY KEY, size BIGINT, note TEXT)");
     run("CREATE TABLE source AS SELECT x AS id, x * 7 AS size, repeat('a note of some length ', 6) || x AS note
          FROM generate_series(1, 200000) s(x)");

@@ -12,7 +12,6 @@ use super::copy_options::{CopyFormat, CopyOptions};
 use super::text_reader::TextCopyReader;
 use super::{ClientCopy, SharedBuffer, csv_options, header_line};
 use crate::encode::{EncodedBatch, WireFormat, wire_columns};
-use crate::spool::SpoolFile;
 use crate::sql_words::{quoted_text, statements};
 use crate::wire_error::WireError;
 
@@ -73,7 +72,7 @@ impl StreamCopy {
             CopyFormat::Text => Some(TextCopyReader::new(self.options.text_format(), kinds, self.options.header)),
             CopyFormat::Csv | CopyFormat::Binary => None,
         };
-        let mut spool = SpoolFile::new("csv")?;
+        let mut spool = connection.temporary_file("COPY FROM STDIN")?;
         let mut csv = Vec::new();
         while let Some(piece) = next()? {
             match &mut text {
@@ -87,7 +86,7 @@ impl StreamCopy {
             text.finish(&mut csv).map_err(engine_error)?;
             spool.write(&csv)?;
         }
-        let path = spool.finish()?;
+        let path = spool.finish()?.display().to_string();
         let sql = format!("COPY {} FROM {} {}", self.copy.source, quoted_text(&path), self.options.engine_clause());
         let loaded = connection.run_one(&sql, &[]).map_err(|error| {
             let named = Error::new(error.kind(), error.message().replace(&path, "STDIN"));
@@ -174,7 +173,7 @@ mod tests {
     #[test]
     fn rows_go_in_and_out_in_both_formats() {
         let mut connection = Database::memory().expect("a database").connect().expect("connected");
-        connection.execute("CREATE TABLE t (a INTEGER, b TEXT, c BOOLEAN)").expect("made");
+        connection.execute_batch("CREATE TABLE t (a INTEGER, b TEXT, c BOOLEAN)").expect("made");
         let rows = loaded(&mut connection, "COPY t FROM STDIN;", &["1\tone\tt\n2\t", "\\N\tf\n", "3\ta\\tb\t\\N\n"]);
         assert_eq!(rows, Ok(3));
         let rows = loaded(&mut connection, "COPY t (a, b) FROM STDIN CSV HEADER", &["x,y\n4,\"a,b\"\n"]);
@@ -192,7 +191,7 @@ mod tests {
     #[test]
     fn damaged_data_is_an_error_and_adds_no_row() {
         let mut connection = Database::memory().expect("a database").connect().expect("connected");
-        connection.execute("CREATE TABLE t (a INTEGER, b TEXT)").expect("made");
+        connection.execute_batch("CREATE TABLE t (a INTEGER, b TEXT)").expect("made");
         for (sql, pieces) in [
             ("COPY t FROM STDIN", &["1\tx\n2\n"][..]),
             ("COPY t FROM STDIN", &["x\ty\n"]),

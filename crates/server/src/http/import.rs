@@ -171,7 +171,7 @@ fn load(
 
 fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut Connection) -> Result<u64> {
     if is_created {
-        connection.execute(&options.definition(path)?)?;
+        connection.execute_batch(&options.definition(path)?)?;
     }
     let sql = format!("COPY {} FROM {} {}", options.target(), quoted_text(path), options.clause());
     match connection.run_one(&sql, &[])? {

@@ -14,17 +14,18 @@ pub(super) fn note_applied(connection: &mut Connection, key: &str) -> Result<boo
     match connection.columns(APPLIED_TABLE) {
         Ok(_) => {
             let sql = format!("SELECT 1 FROM {APPLIED_TABLE} WHERE \"key\" = $1");
-            if !connection.query_with(&sql, &[key.into()])?.rows()?.is_empty() {
+            if !connection.query_with(&sql, [key])?.rows()?.is_empty() {
                 return Ok(false);
             }
         }
         Err(error) if error.kind() == ErrorKind::UndefinedTable => {
-            connection
-                .execute(&format!("CREATE TABLE {APPLIED_TABLE} (\"key\" TEXT PRIMARY KEY, applied TIMESTAMP)"))?;
+            connection.execute_batch(&format!(
+                "CREATE TABLE {APPLIED_TABLE} (\"key\" TEXT PRIMARY KEY, applied TIMESTAMP)"
+            ))?;
         }
         Err(error) => return Err(error),
     }
     let sql = format!("INSERT INTO {APPLIED_TABLE} VALUES ($1, now()::TIMESTAMP)");
-    connection.query_with(&sql, &[key.into()])?;
+    connection.query_with(&sql, [key])?;
     Ok(true)
 }

@@ -30,7 +30,7 @@ pub(super) fn keep_rejected(connection: &mut Connection, lines: &[RejectedLine<'
         Err(error) if error.kind() == ErrorKind::UndefinedTable => {
             let columns = "received TIMESTAMP, line_number BIGINT, line TEXT, reason TEXT";
             let clauses = "TIMESTAMP(received) PARTITION BY DAY";
-            connection.execute(&format!("CREATE TABLE {REJECTED_TABLE} ({columns}) {clauses}"))?;
+            connection.execute_batch(&format!("CREATE TABLE {REJECTED_TABLE} ({columns}) {clauses}"))?;
         }
         Err(error) => return Err(error),
     }

@@ -194,11 +194,11 @@ impl LineTable {
             let columns: Vec<String> = self.columns.iter().map(LineColumn::definition).collect();
             let (name, time) = (quoted_name(&self.name), quoted_name(TIME_COLUMN));
             let columns = columns.join(", ");
-            connection.execute(&format!("CREATE TABLE {name} ({columns}) TIMESTAMP({time}) PARTITION BY DAY"))?;
+            connection.execute_batch(&format!("CREATE TABLE {name} ({columns}) TIMESTAMP({time}) PARTITION BY DAY"))?;
         } else {
             for column in self.columns.iter().filter(|column| column.is_new) {
                 let (name, column) = (quoted_name(&self.name), column.definition());
-                connection.execute(&format!("ALTER TABLE {name} ADD COLUMN {column}"))?;
+                connection.execute_batch(&format!("ALTER TABLE {name} ADD COLUMN {column}"))?;
             }
         }
         self.is_new = false;

@@ -29,6 +29,7 @@ use crate::outcome::{Outcome, RowStream};
 use crate::param::Param;
 use crate::parse::Statement;
 use crate::program::ParameterKind;
+use crate::statement::append::AppendPlan;
 use crate::statement_cache::{KnownRun, MadeFor, ParsedText, ProgramPlace, TEXT_BYTES_MAX};
 
 /// The number of parameter values that are kept on the stack: enough for most statements, and for nearly all
@@ -90,6 +91,10 @@ impl Session {
         if let Some(ran) = self.run_program(StatementOrigin::Prepared, statement, parameters)? {
             return Ok(ran.changed);
         }
+        if self.add_row(statement, parameters)? {
+            self.rows.set_batches(&[])?;
+            return Ok(1);
+        }
         let (batches, changed) = match self.run_in_engine(statement, &constants(parameters))? {
             Outcome::Rows(stream) => (stream.collect::<Result<Vec<_>>>()?, 0),
             Outcome::Changed { rows, .. } => (Vec::new(), rows),
@@ -113,8 +118,39 @@ impl Session {
     ) -> Result<Outcome> {
         match self.run_program(origin, statement, parameters)? {
             Some(ran) => self.outcome(&ran),
+            None if self.add_row(statement, parameters)? => Ok(Outcome::Changed { tag: "INSERT", rows: 1 }),
             None => self.run_in_engine(statement, &constants(parameters)),
         }
+    }
+
+    /// Adds the row of an `INSERT INTO t VALUES ($1, $2)` to the open transaction, if `t` is a columnar table. Returns
+    /// whether the statement was one.
+    fn add_row(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<bool> {
+        let Some(open) = &self.transaction else { return Ok(false) };
+        if open.read_only || parameters.is_empty() || parameters.len() != statement.parameter_count() {
+            return Ok(false);
+        }
+        let made_for = self.made_for(None);
+        let plan = match self.statements.row_plan(statement, made_for) {
+            Some(plan) => plan,
+            None => self.make_row_plan(statement, made_for),
+        };
+        let (Some(plan), Some(open)) = (plan, &mut self.transaction) else { return Ok(false) };
+        open.add_row(&plan, parameters)?;
+        Ok(true)
+    }
+
+    #[cold]
+    fn make_row_plan(&mut self, statement: &Statement, made_for: MadeFor) -> Option<Arc<AppendPlan>> {
+        let parameters = statement.parameter_count();
+        let plan = match self.engine.is_read_only() || !statement.is_repeated() {
+            true => Ok(None),
+            false => self.work_on(statement, &[], |work| work.row_plan(parameters)),
+        };
+        // After an error, the engine runs the statement and reports the error again.
+        let plan = plan.unwrap_or_default().map(Arc::new);
+        self.statements.keep_row_plan(statement, plan.clone(), made_for);
+        plan
     }
 
     /// Runs a text as the program of the statement without its literals, if that statement has one.
@@ -240,7 +276,7 @@ impl Session {
         let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
         let view = match (snapshot, &mut self.transaction) {
             (Some(snapshot), _) => Arc::clone(snapshot),
-            (None, open) => open.as_mut().expect(OPEN).transaction.view()?,
+            (None, open) => open.as_mut().expect(OPEN).settled()?.view()?,
         };
         // The result is kept even if there is none, so that we do not compile again in every run.
         let compiled = self.work_on(statement, &[], |work| work.compiled_statement(&view, &kinds));
@@ -255,7 +291,7 @@ impl Session {
     fn made_for(&self, snapshot: Option<&Arc<Snapshot>>) -> MadeFor {
         let catalog = match (snapshot, &self.transaction) {
             (Some(snapshot), _) => snapshot.catalog().version(),
-            (None, open) => open.as_ref().expect(OPEN).transaction.catalog().version(),
+            (None, open) => open.as_ref().expect(OPEN).catalog_version(),
         };
         MadeFor { catalog, settings: self.settings_version }
     }
@@ -284,10 +320,10 @@ impl ProgramData<'_> {
         rows: &mut ResultRows,
     ) -> Result<RunEnd> {
         if compiled.is_read() {
-            return match (self.snapshot, &self.transaction) {
+            return match (self.snapshot, &mut self.transaction) {
                 (Some(snapshot), _) => compiled.run_read(&snapshot.reader(), values, scratch, rows),
                 (None, open) => {
-                    let reader = open.as_ref().expect(OPEN).transaction.reader();
+                    let reader = open.as_mut().expect(OPEN).settled()?.reader();
                     compiled.run_read(&reader, values, scratch, rows)
                 }
             };

@@ -54,7 +54,7 @@ impl Session {
     fn wait_for(&mut self, lost: LostRow) -> Result<()> {
         let cancel = self.running.lock().clone();
         match &mut self.transaction {
-            Some(open) => open.transaction.wait_for(lost, &cancel),
+            Some(open) => open.settled()?.wait_for(lost, &cancel),
             None => {
                 let LostRow::Claimed(key) = lost else { return Ok(()) };
                 let claimant = self.lost_row.claimant.get_or_insert_with(|| self.engine.row_claimant());

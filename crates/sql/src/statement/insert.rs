@@ -4,6 +4,8 @@
 //! `VALUES` list reaches the planner only if a value must be computed: we read its literals and parameters column by
 //! column, as the column's type. A prepared `INSERT ... VALUES ($1, $2)` takes the same path.
 
+use std::sync::Arc;
+
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_query::binder::BoundQuery;
@@ -87,6 +89,18 @@ impl WriteBinder<'_> {
         let returning = self.returning(&table, alias, returning.as_deref())?;
         let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
         Ok(self.insertion(write, conflict, values))
+    }
+
+    /// Returns the table of an `INSERT` and the places of the columns that get values, none of which may be generated.
+    pub(super) fn insert_targets(&self, insert: &Insert) -> Result<(Arc<TableDef>, Vec<usize>)> {
+        let TableObject::TableName(name) = &insert.table else {
+            return Err(unsupported(STATEMENT, "a target that is not a table"));
+        };
+        let table = self.table(&qualified(name, self.work.statement.spellings())?)?;
+        let names = insert.columns.iter().map(|name| column_name(STATEMENT, name)).collect::<Result<Vec<&Ident>>>()?;
+        let targets = self.targets(&table, &names)?;
+        check_generated(&table, &targets, |_, _| false)?;
+        Ok((table, targets))
     }
 
     /// Returns the source of the rows, the columns that it has values for, and the rows of a `VALUES` list.

@@ -38,8 +38,8 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
             let batch = batch?;
             let keys = batch.columns().last().ok_or_else(|| Error::internal("the last column has the keys"))?;
             let keys = as_keys(keys)?;
-            let open = work.open_transaction(STATEMENT)?;
-            (0..keys.len()).for_each(|row| open.transaction.validate_read(keys.value(row)));
+            let transaction = work.open_transaction(STATEMENT)?.settled()?;
+            (0..keys.len()).for_each(|row| transaction.validate_read(keys.value(row)));
         }
     }
     let ready = work.ready_whole(view, query)?;

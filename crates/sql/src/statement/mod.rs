@@ -4,6 +4,7 @@
 pub(crate) mod alter_table;
 pub(crate) mod alter_time_table;
 pub(crate) mod analyze;
+pub(crate) mod append;
 mod assignments;
 pub(crate) mod cell;
 pub(crate) mod check;

@@ -45,7 +45,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
             "ROLLBACK"
         }
         Statement::Savepoint { name } => {
-            work.open_transaction("SAVEPOINT")?.set_savepoint(&name.value);
+            work.open_transaction("SAVEPOINT")?.set_savepoint(&name.value)?;
             "SAVEPOINT"
         }
         Statement::ReleaseSavepoint { name } => {
@@ -73,9 +73,9 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
         return Err(Error::new(ErrorKind::ActiveTransaction, "SET TRANSACTION comes after another statement")
             .hint("SET TRANSACTION must be the first statement after BEGIN"));
     }
-    open.transaction.set_isolation(characteristics.isolation);
+    open.set_isolation(characteristics.isolation);
     if waits {
-        open.transaction.wait_for_rows(None);
+        open.settled()?.wait_for_rows(None);
     }
     open.read_only |= characteristics.read_only;
     Ok(())

@@ -1,0 +1,235 @@
+//! Tables and functions that a program adds to its connection: batches of Arrow under a name, scalar functions and table
+//! functions.
+//!
+//! They belong to one connection, like temporary tables, and end with it. A registered table hides a stored table or view
+//! of the same name. Functions of SQL cannot be replaced, so that views and defaults keep their meaning.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
+use rowmill_exec::batch::BatchSource;
+use rowmill_exec::values::ReadyBatches;
+use rowmill_expr::functions;
+use rowmill_expr::kernels::cast::cast;
+use rowmill_files::convert::{NotConverted, convert};
+use rowmill_plan::{Constant, DynamicFunction, Predicate, Volatility};
+use rowmill_query::catalog::RowSource;
+
+use crate::names::lower;
+use crate::session::Session;
+
+/// Computes a scalar function for a number of rows. The arguments are arrays of that length with the declared types; the
+/// result must be one, too.
+pub type ScalarBody = Box<dyn Fn(&[ArrayRef], usize) -> Result<ArrayRef> + Send + Sync>;
+
+/// Computes the rows of a table function. Each argument is a constant, an array of one row.
+pub type TableBody = Box<dyn Fn(&[ArrayRef]) -> Result<Vec<RecordBatch>> + Send + Sync>;
+
+/// A scalar function of the program that uses the database.
+pub struct HostFunction {
+    /// The name, in any case.
+    pub name: String,
+    /// The types that arguments are cast to.
+    pub arguments: Vec<SqlType>,
+    /// The type of the result.
+    pub result: SqlType,
+    /// For how long the function gives the same value for the same arguments.
+    pub volatility: Volatility,
+    /// Computes the values.
+    pub body: ScalarBody,
+}
+
+impl fmt::Debug for HostFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl DynamicFunction for HostFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn volatility(&self) -> Volatility {
+        self.volatility
+    }
+
+    fn evaluate(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let arguments = arguments.iter().zip(&self.arguments).map(|(values, kind)| cast(values, &kind.arrow(), false));
+        let arguments = arguments.collect::<Result<Vec<_>>>().map_err(|error| error.context(&self.name))?;
+        let values = (self.body)(&arguments, rows).map_err(|error| error.context(&self.name))?;
+        if values.len() == rows && *values.data_type() == self.result.arrow() {
+            return Ok(values);
+        }
+        let found = format!("{} values of the type {}", values.len(), values.data_type());
+        let what =
+            format!("the function {} must give {rows} values of the type {}, not {found}", self.name, self.result);
+        Err(Error::new(ErrorKind::DatatypeMismatch, what))
+    }
+}
+
+#[derive(Clone)]
+struct TableFunction(Arc<TableBody>);
+
+/// The tables and functions of one connection, by name in lower case.
+#[derive(Clone, Default)]
+pub(crate) struct SessionObjects {
+    tables: HashMap<String, Arc<BatchRows>>,
+    functions: HashMap<String, Arc<HostFunction>>,
+    table_functions: HashMap<String, TableFunction>,
+}
+
+impl SessionObjects {
+    /// Returns the registered table with this name.
+    pub(crate) fn table(&self, name: &str) -> Option<Arc<dyn RowSource>> {
+        self.tables.get(name).map(|rows| Arc::clone(rows) as Arc<dyn RowSource>)
+    }
+
+    /// Returns the scalar function with this name and the type of its result.
+    pub(crate) fn scalar_function(
+        &self,
+        name: &str,
+        arguments: usize,
+    ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>> {
+        let Some(function) = self.functions.get(name) else { return Ok(None) };
+        let wanted = function.arguments.len();
+        if arguments != wanted {
+            let what = format!("the function {} takes {wanted} arguments, but {arguments} are given", function.name);
+            return Err(Error::new(ErrorKind::UndefinedFunction, what));
+        }
+        Ok(Some((Arc::clone(function) as Arc<dyn DynamicFunction>, function.result.clone())))
+    }
+
+    /// Returns the rows of a call of the table function with this name.
+    pub(crate) fn call_table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>> {
+        let Some(TableFunction(body)) = self.table_functions.get(name) else { return Ok(None) };
+        let arguments: Vec<ArrayRef> = arguments.iter().map(|argument| Arc::clone(argument.array())).collect();
+        let batches = body(&arguments).map_err(|error| error.context(name))?;
+        let schema = batches.first().map(RecordBatch::schema).ok_or_else(|| {
+            let what = format!("the table function {name} gave no batch, so its columns are not known");
+            Error::new(ErrorKind::InvalidParameter, what).hint("give a batch without rows")
+        })?;
+        Ok(Some(Arc::new(BatchRows::new(format!("{name}()"), &schema, &batches)?)))
+    }
+}
+
+impl fmt::Debug for SessionObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionObjects").field("tables", &self.tables.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Batches of Arrow as rows of queries.
+#[derive(Debug)]
+struct BatchRows {
+    name: String,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl BatchRows {
+    /// Converts batches to the types of the engine. Columns that have these types are shared, not copied.
+    fn new(name: String, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<BatchRows> {
+        let kinds = schema.fields().iter().map(|field| {
+            SqlType::from_arrow(field.data_type()).ok_or_else(|| {
+                let what = format!("column {} of {name} has the type {}", field.name(), field.data_type());
+                Error::new(ErrorKind::Unsupported, format!("{what}, which SQL does not have"))
+            })
+        });
+        let kinds = kinds.collect::<Result<Vec<SqlType>>>()?;
+        let fields =
+            schema.fields().iter().zip(&kinds).map(|(field, kind)| Field::new(field.name(), kind.arrow(), true));
+        let own = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let batches = batches.iter().map(|batch| {
+            if batch.schema_ref().fields() != schema.fields() {
+                let what = format!("the batches of {name} have different columns");
+                return Err(Error::new(ErrorKind::DatatypeMismatch, what));
+            }
+            let columns = batch.columns().iter().zip(&kinds).zip(schema.fields()).map(|((values, kind), field)| {
+                convert(values, kind).map_err(|error| {
+                    let found = match error {
+                        NotConverted::Value(misfit) => format!("the value {}", misfit.text),
+                        NotConverted::Types => format!("values of the type {}", values.data_type()),
+                    };
+                    let what = format!("column {} of {name} has {found}, which is not {kind}", field.name());
+                    Error::new(ErrorKind::DatatypeMismatch, what)
+                })
+            });
+            let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            RecordBatch::try_new_with_options(Arc::clone(&own), columns, &options)
+                .map_err(|error| Error::internal(format!("columns of {name}: {error}")))
+        });
+        let batches = batches.collect::<Result<Vec<_>>>()?;
+        Ok(BatchRows { name, schema: own, batches })
+    }
+}
+
+impl RowSource for BatchRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn row_count(&self) -> Option<u64> {
+        Some(self.batches.iter().map(|batch| batch.num_rows() as u64).sum())
+    }
+
+    fn open(
+        &self,
+        columns: &[usize],
+        _predicates: &[Predicate],
+        batch_rows: usize,
+        _threads: usize,
+        _cancel: &Cancel,
+    ) -> Result<Arc<dyn BatchSource>> {
+        let failed = |error| Error::internal(format!("columns of {}: {error}", self.name));
+        let schema = Arc::new(self.schema.project(columns).map_err(failed)?);
+        let rows = batch_rows.max(1);
+        let mut pieces = Vec::new();
+        for batch in &self.batches {
+            let batch = batch.project(columns).map_err(failed)?;
+            let starts = (0..batch.num_rows()).step_by(rows);
+            pieces.extend(starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))));
+        }
+        Ok(ReadyBatches::new(schema, pieces))
+    }
+}
+
+impl Session {
+    /// Adds batches as a table of this connection, under a name in any case. A table of that name is replaced.
+    pub fn register_batches(&mut self, name: &str, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<()> {
+        let rows = Arc::new(BatchRows::new(name.to_owned(), schema, batches)?);
+        self.change_objects(|objects| objects.tables.insert(lower(name), rows));
+        Ok(())
+    }
+
+    /// Removes a table that was registered. Returns whether there was one.
+    pub fn unregister(&mut self, name: &str) -> bool {
+        self.change_objects(|objects| objects.tables.remove(&lower(name)).is_some())
+    }
+
+    /// Adds a scalar function. A registered function of that name is replaced.
+    pub fn register_function(&mut self, function: HostFunction) -> Result<()> {
+        let name = lower(&function.name);
+        if functions::find(&name).is_some() || rowmill_exec::aggregate::find(&name).is_some() {
+            let what = format!("SQL has a function {name}, which cannot be replaced");
+            return Err(Error::new(ErrorKind::DuplicateObject, what).hint("choose another name"));
+        }
+        self.change_objects(|objects| objects.functions.insert(name, Arc::new(function)));
+        Ok(())
+    }
+
+    /// Adds a table function. A registered table function of that name is replaced.
+    pub fn register_table_function(&mut self, name: &str, body: TableBody) {
+        let function = TableFunction(Arc::new(body));
+        self.change_objects(|objects| objects.table_functions.insert(lower(name), function));
+    }
+}

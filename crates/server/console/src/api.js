@@ -6,7 +6,13 @@ export const ROWS_MAX = 100_000;
 export class ServerError extends Error {
   constructor(fields, status) {
     super(fields.message ?? "the server gave no reason");
-    Object.assign(this, { sqlstate: fields.sqlstate, hint: fields.hint, line: fields.line, column: fields.column, status });
+    Object.assign(this, {
+      sqlstate: fields.sqlstate,
+      hint: fields.hint,
+      line: fields.line,
+      column: fields.column,
+      status,
+    });
   }
 }
 
@@ -36,7 +42,12 @@ export async function run(sql, { signal, progress = () => {}, rowsMax = ROWS_MAX
   const [started, stop] = [performance.now(), new AbortController()];
   signal?.addEventListener("abort", () => stop.abort());
   const headers = { "Content-Type": "application/json" };
-  const response = await fetch("/query", { method: "POST", headers, body: JSON.stringify({ sql }), signal: stop.signal });
+  const response = await fetch("/query", {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ sql }),
+    signal: stop.signal,
+  });
   if (!response.ok) throw await failed(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const result = { columns: null, rows: [], isCut: false, notices: [], ms: 0 };
@@ -73,7 +84,13 @@ export async function run(sql, { signal, progress = () => {}, rowsMax = ROWS_MAX
   if (result.columns === null) {
     // A statement without rows, or a result that has none: the answer is one object.
     const answer = JSON.parse(text);
-    return { ...result, ...answer, columns: answer.columns ?? null, rows: answer.rows ?? [], notices: answer.notices ?? [] };
+    return {
+      ...result,
+      ...answer,
+      columns: answer.columns ?? null,
+      rows: answer.rows ?? [],
+      notices: answer.notices ?? [],
+    };
   }
   const tail = JSON.parse(`{${text.trim().replace(/^\],\s*/, "")}`);
   result.notices = tail.notices ?? [];

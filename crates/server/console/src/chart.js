@@ -27,7 +27,12 @@ const TIMES = [
 
 /** The axes of all charts in the colours of the page. */
 export function axes(options = {}) {
-  const base = { stroke: css("--dim"), font: "11px system-ui, sans-serif", grid: { stroke: css("--line"), width: 1 }, ticks: { show: false } };
+  const base = {
+    stroke: css("--dim"),
+    font: "11px system-ui, sans-serif",
+    grid: { stroke: css("--line"), width: 1 },
+    ticks: { show: false },
+  };
   return [
     { ...base, size: 30, ...options.x },
     { ...base, size: 58, values: (_, ticks) => ticks.map(short), ...options.y },
@@ -48,7 +53,12 @@ export function choose({ columns, rows }) {
   const isKey = (index) => /(^|_)id$/i.test(columns[index].name);
   const numbers = of("number").sort((one, other) => isKey(one) - isKey(other));
   if (!numbers.length || !rows.length) return null;
-  const prices = [find(columns, "open", "o"), find(columns, "high", "h"), find(columns, "low", "l"), find(columns, "close", "c")];
+  const prices = [
+    find(columns, "open", "o"),
+    find(columns, "high", "h"),
+    find(columns, "low", "l"),
+    find(columns, "close", "c"),
+  ];
   if (times.length && prices.every((index) => index >= 0)) {
     return { kind: "candlestick", x: times[0], y: prices, series: -1 };
   }
@@ -58,7 +68,9 @@ export function choose({ columns, rows }) {
   }
   if (texts.length) return { kind: "bar", x: texts[0], y: alike(numbers, rows).slice(0, 4), series: -1 };
   if (numbers.length === 1) return { kind: "bar", x: -1, y: numbers, series: -1 };
-  const ordered = rows.every((row, index) => index === 0 || number(rows[index - 1][numbers[0]]) <= number(row[numbers[0]]));
+  const ordered = rows.every(
+    (row, index) => index === 0 || number(rows[index - 1][numbers[0]]) <= number(row[numbers[0]]),
+  );
   return { kind: ordered ? "line" : "scatter", x: numbers[0], y: alike(numbers.slice(1), rows), series: -1 };
 }
 
@@ -74,17 +86,31 @@ function alike(indexes, rows) {
 function values({ columns, rows }, choice) {
   const kind = choice.x < 0 ? "none" : kindOf(columns[choice.x].type);
   const isScaled = kind === "time" || kind === "number";
-  const labels = isScaled ? null : rows.map((row, index) => (choice.x < 0 ? String(index + 1) : cellText(row[choice.x])));
+  const labels = isScaled
+    ? null
+    : rows.map((row, index) => (choice.x < 0 ? String(index + 1) : cellText(row[choice.x])));
   const xOf = kind === "time" ? (row) => secondsOf(row[choice.x]) : (row) => number(row[choice.x]);
   if (!isScaled) {
     const names = choice.y.map((index) => columns[index].name);
-    return { x: rows.map((_, index) => index), lists: choice.y.map((index) => rows.map((row) => number(row[index]))), names, labels, isTime: false };
+    return {
+      x: rows.map((_, index) => index),
+      lists: choice.y.map((index) => rows.map((row) => number(row[index]))),
+      names,
+      labels,
+      isTime: false,
+    };
   }
   const points = rows.map((row) => ({ x: xOf(row), row })).filter((point) => point.x !== null);
   points.sort((one, other) => one.x - other.x);
   if (choice.series < 0) {
     const lists = choice.y.map((index) => points.map(({ row }) => number(row[index])));
-    return { x: points.map((point) => point.x), lists, names: choice.y.map((index) => columns[index].name), labels, isTime: kind === "time" };
+    return {
+      x: points.map((point) => point.x),
+      lists,
+      names: choice.y.map((index) => columns[index].name),
+      labels,
+      isTime: kind === "time",
+    };
   }
   // Rows of several series may share an x, so they meet at its place.
   const x = [...new Set(points.map((point) => point.x))];
@@ -125,7 +151,15 @@ function barPaths(place, count) {
   const share = 0.72 / count;
   return (plot, series, from, to) => {
     const [x, list] = [plot.data[0], plot.data[series]];
-    const step = x.length > 1 ? Math.min(...x.slice(1).map((value, index) => value - x[index]).filter((gap) => gap > 0)) : 1;
+    const step =
+      x.length > 1
+        ? Math.min(
+            ...x
+              .slice(1)
+              .map((value, index) => value - x[index])
+              .filter((gap) => gap > 0),
+          )
+        : 1;
     const path = new Path2D();
     const zero = plot.valToPos(Math.max(plot.scales.y.min, 0), "y", true);
     for (let i = from; i <= to; i++) {
@@ -133,7 +167,12 @@ function barPaths(place, count) {
       const left = plot.valToPos(x[i] + step * (share * place - 0.36), "x", true);
       const right = plot.valToPos(x[i] + step * (share * (place + 1) - 0.36), "x", true);
       const top = plot.valToPos(list[i], "y", true);
-      path.rect(left, Math.min(top, zero), Math.max(right - left - devicePixelRatio * (count > 1), 1), Math.max(Math.abs(zero - top), 1));
+      path.rect(
+        left,
+        Math.min(top, zero),
+        Math.max(right - left - devicePixelRatio * (count > 1), 1),
+        Math.max(Math.abs(zero - top), 1),
+      );
     }
     return { fill: path, stroke: null };
   };
@@ -144,8 +183,10 @@ function seriesOf(choice, names) {
     const color = css(COLORS[index % COLORS.length]);
     const value = (_, shown) => (shown === null || shown === undefined ? "–" : short(shown));
     const base = { label, stroke: color, value, width: 1.5, spanGaps: true };
-    if (choice.kind === "bar") return { ...base, fill: color, width: 0, paths: barPaths(index, names.length), points: { show: false } };
-    if (choice.kind === "scatter") return { ...base, paths: () => null, points: { show: true, size: 6, fill: color, width: 0 } };
+    if (choice.kind === "bar")
+      return { ...base, fill: color, width: 0, paths: barPaths(index, names.length), points: { show: false } };
+    if (choice.kind === "scatter")
+      return { ...base, paths: () => null, points: { show: true, size: 6, fill: color, width: 0 } };
     if (choice.kind === "candlestick") return { ...base, paths: () => null, points: { show: false } };
     return { ...base, points: { show: false } };
   });
@@ -170,38 +211,69 @@ export class Chart {
     const { choice, result } = this;
     if (!choice) return this.controls.replaceChildren();
     const columns = result.columns;
-    const named = (wanted) => columns.flatMap((column, index) => (wanted.includes(kindOf(column.type)) ? [[index, column.name]] : []));
+    const named = (wanted) =>
+      columns.flatMap((column, index) => (wanted.includes(kindOf(column.type)) ? [[index, column.name]] : []));
     const change = (fields) => {
       Object.assign(choice, fields);
       this.drawControls();
       this.draw();
     };
     const select = (label, options, value, onpick) =>
-      el("label", {}, el("span", {}, label), el("select", { onchange: (event) => onpick(event.target.value) },
-        options.map(([id, text]) => el("option", { value: id, selected: String(id) === String(value) }, text))));
+      el(
+        "label",
+        {},
+        el("span", {}, label),
+        el(
+          "select",
+          { onchange: (event) => onpick(event.target.value) },
+          options.map(([id, text]) => el("option", { value: id, selected: String(id) === String(value) }, text)),
+        ),
+      );
     const kinds = KINDS.filter((kind) => kind !== "candlestick" || choose(result)?.kind === "candlestick");
     const pick = (kind) => {
       const prices = choose(result);
-      change(kind === "candlestick" ? { ...prices, kind } : { kind, y: choice.kind === "candlestick" ? choice.y.slice(3) : choice.y });
+      change(
+        kind === "candlestick"
+          ? { ...prices, kind }
+          : { kind, y: choice.kind === "candlestick" ? choice.y.slice(3) : choice.y },
+      );
     };
     const isOne = choice.series >= 0;
     const ys = named(["number"]).map(([index, name]) =>
-      el("label", { class: "check" }, el("input", {
-        type: isOne ? "radio" : "checkbox", name: "y", checked: choice.y.includes(index),
-        onchange: (event) => {
-          const rest = choice.y.filter((one) => one !== index);
-          change({ y: isOne ? [index] : event.target.checked ? [...rest, index].sort((a, b) => a - b) : rest });
-        },
-      }), name));
+      el(
+        "label",
+        { class: "check" },
+        el("input", {
+          type: isOne ? "radio" : "checkbox",
+          name: "y",
+          checked: choice.y.includes(index),
+          onchange: (event) => {
+            const rest = choice.y.filter((one) => one !== index);
+            change({ y: isOne ? [index] : event.target.checked ? [...rest, index].sort((a, b) => a - b) : rest });
+          },
+        }),
+        name,
+      ),
+    );
     this.controls.replaceChildren(
-      el("div", { class: "segments", role: "group", "aria-label": "Kind of chart" }, kinds.map((kind) =>
-        el("button", { type: "button", class: kind === choice.kind ? "on" : "", onclick: () => pick(kind) }, kind))),
-      ...(choice.kind === "candlestick" ? [] : [
-        select("x", [[-1, "row number"], ...named(["time", "number", "text"])], choice.x, (x) => change({ x: Number(x) })),
-        select("series", [[-1, "none"], ...named(["text"])], choice.series, (index) =>
-          change({ series: Number(index), y: Number(index) >= 0 ? choice.y.slice(0, 1) : choice.y })),
-        el("div", { class: "checks" }, el("span", { class: "caption" }, "y"), ys),
-      ]),
+      el(
+        "div",
+        { class: "segments", role: "group", "aria-label": "Kind of chart" },
+        kinds.map((kind) =>
+          el("button", { type: "button", class: kind === choice.kind ? "on" : "", onclick: () => pick(kind) }, kind),
+        ),
+      ),
+      ...(choice.kind === "candlestick"
+        ? []
+        : [
+            select("x", [[-1, "row number"], ...named(["time", "number", "text"])], choice.x, (x) =>
+              change({ x: Number(x) }),
+            ),
+            select("series", [[-1, "none"], ...named(["text"])], choice.series, (index) =>
+              change({ series: Number(index), y: Number(index) >= 0 ? choice.y.slice(0, 1) : choice.y }),
+            ),
+            el("div", { class: "checks" }, el("span", { class: "caption" }, "y"), ys),
+          ]),
     );
   }
 
@@ -227,22 +299,40 @@ export class Chart {
       cursor: { points: { size: 6 }, y: false },
       scales: {
         x: { time: isTime, range: padded ? (_, from, to) => [from - gap * 0.6, to + gap * 0.6] : undefined },
-        y: { range: (_, from, to) => {
-          if (from === null) return [0, 1];
-          const space = (to - from || Math.abs(to) || 1) * 0.06;
-          return [isBar && from >= 0 ? 0 : from - space, isBar && to <= 0 ? 0 : to + space];
-        } },
+        y: {
+          range: (_, from, to) => {
+            if (from === null) return [0, 1];
+            const space = (to - from || Math.abs(to) || 1) * 0.06;
+            return [isBar && from >= 0 ? 0 : from - space, isBar && to <= 0 ? 0 : to + space];
+          },
+        },
       },
       padding: [12, 18, 0, 4],
-      axes: axes({ x: labels === null ? (isTime ? { values: TIMES, size: 42 } : {}) : {
-        splits: (plot) => {
-          const every = Math.max(Math.ceil(x.length / Math.max(plot.width / 90, 1)), 1);
-          return x.filter((value) => value % every === 0);
+      axes: axes({
+        x:
+          labels === null
+            ? isTime
+              ? { values: TIMES, size: 42 }
+              : {}
+            : {
+                splits: (plot) => {
+                  const every = Math.max(Math.ceil(x.length / Math.max(plot.width / 90, 1)), 1);
+                  return x.filter((value) => value % every === 0);
+                },
+                values: (_, ticks) =>
+                  ticks.map((tick) =>
+                    labels[tick]?.length > 14 ? `${labels[tick].slice(0, 13)}…` : (labels[tick] ?? ""),
+                  ),
+              },
+      }),
+      series: [
+        {
+          label: choice.x < 0 ? "row" : result.columns[choice.x].name,
+          value: (_, shown) =>
+            shown === null ? "–" : labels ? labels[shown] : isTime ? timeText(shown) : short(shown),
         },
-        values: (_, ticks) => ticks.map((tick) => (labels[tick]?.length > 14 ? `${labels[tick].slice(0, 13)}…` : labels[tick] ?? "")),
-      } }),
-      series: [{ label: choice.x < 0 ? "row" : result.columns[choice.x].name,
-        value: (_, shown) => (shown === null ? "–" : labels ? labels[shown] : isTime ? timeText(shown) : short(shown)) }, ...series],
+        ...series,
+      ],
       hooks: choice.kind === "candlestick" ? { draw: [drawCandles] } : {},
     };
     this.plot = new uPlot(options, [x, ...lists], this.place);
@@ -258,5 +348,9 @@ export class Chart {
   }
 }
 
-const timeText = (seconds) => new Date(seconds * 1e3).toISOString().replace("T", " ").replace(/(\.000)?Z$/, "");
+const timeText = (seconds) =>
+  new Date(seconds * 1e3)
+    .toISOString()
+    .replace("T", " ")
+    .replace(/(\.000)?Z$/, "");
 export { timeText };

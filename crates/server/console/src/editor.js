@@ -3,12 +3,24 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { PostgreSQL, SQLDialect, keywordCompletionSource, schemaCompletionSource } from "@codemirror/lang-sql";
-import { HighlightStyle, LanguageSupport, bracketMatching, indentOnInput, syntaxHighlighting } from "@codemirror/language";
+import {
+  HighlightStyle,
+  LanguageSupport,
+  bracketMatching,
+  indentOnInput,
+  syntaxHighlighting,
+} from "@codemirror/language";
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState, Prec } from "@codemirror/state";
 import {
-  EditorView, drawSelection, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers,
+  EditorView,
+  drawSelection,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
   placeholder,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -16,18 +28,18 @@ import { split, statementAt } from "./statements.js";
 
 /** The words of our SQL. PostgreSQL has some hundred more, which would only be in the way of completion. */
 const WORDS = `add all alter analyze and any as asc asof at attach begin between both by case cast check checkpoint coalesce
-  collate column commit conflict constraint copy create cross cube current database dedup default delete desc describe
-  distinct do drop each else end escape except exists explain extract false fetch fill filter first following for foreign
-  from full function group grouping groups having horizon if ignore ilike immediate in index inner insert intersect
-  interval into is isolation join key keys last lateral latest leading left level like limit linear manual matched
-  materialized merge natural nearest next not nothing null nulls of offset on only or order outer over overlay
-  partition position preceding prepare prev primary range read recursive references refresh rename repeatable replace
-  respect reset returning right rollback rollup row rows sample savepoint schema select sequence serializable set sets
-  show similar some splice start symmetric table tables temporary then ties time timestamp to tolerance trailing
-  transaction trim true truncate ttl unbounded union unique unnest update upsert using vacuum values view when where
-  window with within without write zone`;
-const TYPES = `bigint blob boolean date decimal double integer interval ipv4 list long256 numeric real smallint struct symbol
-  text time timestamp timestamptz tinyint unsigned uuid varchar`;
+  collate column commit conflict constraint copy create cross cube current database dedup default delete desc
+  describe distinct do drop each else end escape except exists explain extract false fetch fill filter first
+  following for foreign from full function group grouping groups having horizon if ignore ilike immediate in
+  index inner insert intersect interval into is isolation join key keys last lateral latest leading left level
+  like limit linear manual matched materialized merge natural nearest next not nothing null nulls of offset on
+  only or order outer over overlay partition position preceding prepare prev primary range read recursive
+  references refresh rename repeatable replace respect reset returning right rollback rollup row rows sample
+  savepoint schema select sequence serializable set sets show similar some splice start symmetric table tables
+  temporary then ties time timestamp to tolerance trailing transaction trim true truncate ttl unbounded union
+  unique unnest update upsert using vacuum values view when where window with within without write zone`;
+const TYPES = `bigint blob boolean date decimal double integer interval ipv4 list long256 numeric real smallint
+  struct symbol text time timestamp timestamptz tinyint unsigned uuid varchar`;
 /** The library reads words that are separated by one blank each. */
 const spaced = (words) => words.replace(/\s+/g, " ");
 const DIALECT = SQLDialect.define({ ...PostgreSQL.spec, keywords: spaced(WORDS), types: spaced(TYPES), builtin: "" });
@@ -58,8 +70,12 @@ const THEME = EditorView.theme({
   "&.cm-focused .cm-matchingBracket": { backgroundColor: "var(--match)", outline: "none" },
   ".cm-placeholder": { color: "var(--faint)" },
   ".cm-tooltip": {
-    backgroundColor: "var(--panel)", border: "1px solid var(--border)", borderRadius: "6px",
-    boxShadow: "0 6px 20px var(--shadow)", color: "var(--text)", overflow: "hidden",
+    backgroundColor: "var(--panel)",
+    border: "1px solid var(--border)",
+    borderRadius: "6px",
+    boxShadow: "0 6px 20px var(--shadow)",
+    color: "var(--text)",
+    overflow: "hidden",
   },
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "16em" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "2px 8px", lineHeight: "1.5" },
@@ -70,10 +86,19 @@ const THEME = EditorView.theme({
   ".cm-diagnostic": { padding: "4px 10px", fontSize: "12px" },
   ".cm-diagnostic-error": { borderLeft: "3px solid var(--error)" },
   ".cm-lintRange-error": {
-    backgroundImage: "none", textDecoration: "underline wavy var(--error)", textDecorationThickness: "1.5px",
+    backgroundImage: "none",
+    textDecoration: "underline wavy var(--error)",
+    textDecorationThickness: "1.5px",
     textUnderlineOffset: "3px",
   },
-  ".cm-lint-marker-error": { content: "normal", width: "7px", height: "7px", marginTop: "6px", borderRadius: "50%", backgroundColor: "var(--error)" },
+  ".cm-lint-marker-error": {
+    content: "normal",
+    width: "7px",
+    height: "7px",
+    marginTop: "6px",
+    borderRadius: "50%",
+    backgroundColor: "var(--error)",
+  },
   ".cm-panels": { backgroundColor: "var(--back)", color: "var(--text)", borderColor: "var(--border)" },
   ".cm-textfield": { backgroundColor: "var(--panel)", border: "1px solid var(--border)", color: "var(--text)" },
   ".cm-button": { backgroundImage: "none", backgroundColor: "var(--panel)", border: "1px solid var(--border)" },
@@ -109,7 +134,9 @@ function functionSource(functions) {
     type: "function",
     detail: family,
     apply: `${name}(`,
-    info: description ? () => Object.assign(document.createElement("div"), { textContent: `${description}  ${example ?? ""}` }) : null,
+    info: description
+      ? () => Object.assign(document.createElement("div"), { textContent: `${description}  ${example ?? ""}` })
+      : null,
     boost: -1,
   }));
   return (context) => {
@@ -124,23 +151,43 @@ export class Editor {
   constructor(parent, text, actions) {
     this.language = new Compartment();
     const call = (name) => () => (actions[name](), true);
-    const keys = Prec.highest(keymap.of([
-      { key: "Mod-Enter", run: call("run") },
-      { key: "Mod-Shift-Enter", run: call("runAll") },
-      { key: "Mod-Alt-Enter", run: call("explain") },
-    ]));
+    const keys = Prec.highest(
+      keymap.of([
+        { key: "Mod-Enter", run: call("run") },
+        { key: "Mod-Shift-Enter", run: call("runAll") },
+        { key: "Mod-Alt-Enter", run: call("explain") },
+      ]),
+    );
     // In a shadow root, styles are adopted rather than written into the page, which the page's policy forbids.
     const root = parent.attachShadow({ mode: "open" });
     const state = EditorState.create({
       doc: text,
       extensions: [
-        keys, lineNumbers(), highlightActiveLineGutter(), highlightSpecialChars(), history(), drawSelection(),
-        indentOnInput(), bracketMatching(), closeBrackets(), autocompletion({ icons: false }), highlightActiveLine(),
-        highlightSelectionMatches(), lintGutter(), EditorView.lineWrapping,
-        syntaxHighlighting(HIGHLIGHT), THEME, this.language.of(language({ tables: [] })),
+        keys,
+        lineNumbers(),
+        highlightActiveLineGutter(),
+        highlightSpecialChars(),
+        history(),
+        drawSelection(),
+        indentOnInput(),
+        bracketMatching(),
+        closeBrackets(),
+        autocompletion({ icons: false }),
+        highlightActiveLine(),
+        highlightSelectionMatches(),
+        lintGutter(),
+        EditorView.lineWrapping,
+        syntaxHighlighting(HIGHLIGHT),
+        THEME,
+        this.language.of(language({ tables: [] })),
         placeholder("SELECT …      Ctrl-Enter runs the statement at the cursor"),
         keymap.of([
-          ...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab,
+          ...closeBracketsKeymap,
+          ...completionKeymap,
+          ...defaultKeymap,
+          ...historyKeymap,
+          ...searchKeymap,
+          indentWithTab,
           { key: "Escape", run: call("cancel") },
         ]),
         EditorView.updateListener.of((update) => update.docChanged && actions.changed(update.state.doc.toString())),
@@ -161,7 +208,10 @@ export class Editor {
   }
 
   set text(text) {
-    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: text.length } });
+    this.view.dispatch({
+      changes: { from: 0, to: this.view.state.doc.length, insert: text },
+      selection: { anchor: text.length },
+    });
   }
 
   /** Adds a statement after the others and puts the cursor there. */
@@ -172,7 +222,9 @@ export class Editor {
     const insert = `${glue}${text}`;
     const from = before.length;
     this.view.dispatch({
-      changes: { from, to: doc.length, insert }, selection: { anchor: from + insert.length }, scrollIntoView: true,
+      changes: { from, to: doc.length, insert },
+      selection: { anchor: from + insert.length },
+      scrollIntoView: true,
     });
     this.view.focus();
   }

@@ -31,7 +31,12 @@ export function duration(milliseconds) {
 /** A short form of a large number for the axis of a chart. */
 export function short(number) {
   const size = Math.abs(number);
-  for (const [limit, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+  for (const [limit, unit] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
+  ]) {
     if (size >= limit) return `${+(number / (unit === "k" ? 1e3 : limit)).toPrecision(4)}${unit}`;
   }
   return `${+number.toPrecision(6)}`;
@@ -49,7 +54,9 @@ export function kindOf(type) {
 /** The seconds since 1970 of a date or timestamp as the server writes it. Without a zone, it is read as UTC. */
 export function secondsOf(text) {
   if (text === null) return null;
-  const iso = String(text).replace(" ", "T").replace(/(\.\d{3})\d+/, "$1");
+  const iso = String(text)
+    .replace(" ", "T")
+    .replace(/(\.\d{3})\d+/, "$1");
   const zoned = /(Z|[+-]\d\d(:?\d\d)?)$/.test(iso) && iso.includes("T") ? iso.replace(/([+-]\d\d)$/, "$1:00") : null;
   const time = Date.parse(zoned ?? (iso.includes("T") ? `${iso}Z` : `${iso}T00:00:00Z`));
   return Number.isNaN(time) ? null : time / 1000;

@@ -14,7 +14,12 @@ export class Grid {
   constructor(parent) {
     this.body = el("div", { class: "grid-body" });
     this.head = el("div", { class: "grid-head", role: "row" });
-    this.scroll = el("div", { class: "grid", tabIndex: 0, role: "grid", onscroll: () => this.draw() }, this.head, this.body);
+    this.scroll = el(
+      "div",
+      { class: "grid", tabIndex: 0, role: "grid", onscroll: () => this.draw() },
+      this.head,
+      this.body,
+    );
     this.scroll.addEventListener("keydown", (event) => this.key(event));
     this.scroll.addEventListener("copy", (event) => this.copy(event));
     this.body.addEventListener("mousedown", (event) => this.point(event));
@@ -42,6 +47,7 @@ export class Grid {
     this.order = null;
     this.sorted = null;
     this.at = null;
+    this.selectAll(false);
     this.detail.hidden = true;
     this.numeric = columns.map((column) => kindOf(column.type) === "number");
     this.widths = columns.map((column, index) => {
@@ -64,14 +70,24 @@ export class Grid {
     const cells = this.columns.map((column, index) => {
       const mark = this.sorted?.index === index ? (this.sorted.down ? " ↓" : " ↑") : "";
       const grip = el("span", { class: "grip", onmousedown: (event) => this.resize(event, index) });
-      return el("div", {
-        class: this.numeric[index] ? "cell head number" : "cell head",
-        role: "columnheader",
-        title: `${column.name}: ${column.type}\nClick to sort these rows`,
-        onclick: (event) => event.target !== grip && this.sort(index),
-      }, el("span", { class: "name" }, column.name + mark), el("span", { class: "type" }, column.type.toLowerCase()), grip);
+      return el(
+        "div",
+        {
+          class: this.numeric[index] ? "cell head number" : "cell head",
+          role: "columnheader",
+          title: `${column.name}: ${column.type}\nClick to sort these rows`,
+          onclick: (event) => event.target !== grip && this.sort(index),
+        },
+        el("span", { class: "name" }, column.name + mark),
+        el("span", { class: "type" }, column.type.toLowerCase()),
+        grip,
+      );
     });
-    this.head.replaceChildren(el("div", { class: "cell head corner" }), ...cells, el("div", { class: "cell head rest" }));
+    this.head.replaceChildren(
+      el("div", { class: "cell head corner" }),
+      ...cells,
+      el("div", { class: "cell head rest" }),
+    );
     this.head.style.gridTemplateColumns = this.template;
     const width = this.numberWidth() + this.widths.reduce((sum, one) => sum + one, 0);
     for (const part of [this.head, this.body]) part.style.minWidth = `${width}px`;
@@ -103,11 +119,20 @@ export class Grid {
       const text = cellText(value);
       const kind = value === null ? " null" : this.numeric[index] ? " number" : "";
       const is = this.at?.row === place && this.at?.column === index ? " at" : "";
-      const cell = el("div", { class: `cell${kind}${is}` }, text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text);
+      const cell = el(
+        "div",
+        { class: `cell${kind}${is}` },
+        text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text,
+      );
       cell.dataset.column = index;
       return cell;
     });
-    const line = el("div", { class: "grid-row", role: "row" }, el("div", { class: "cell row-number" }, count(place + 1)), ...cells);
+    const line = el(
+      "div",
+      { class: "grid-row", role: "row" },
+      el("div", { class: "cell row-number" }, count(place + 1)),
+      ...cells,
+    );
     line.dataset.row = place;
     line.style.top = `${place * ROW_PX}px`;
     line.style.gridTemplateColumns = this.template;
@@ -160,7 +185,10 @@ export class Grid {
   }
 
   select(row, column) {
-    this.at = { row: Math.min(Math.max(row, 0), this.rows.length - 1), column: Math.min(Math.max(column, 0), this.columns.length - 1) };
+    this.at = {
+      row: Math.min(Math.max(row, 0), this.rows.length - 1),
+      column: Math.min(Math.max(column, 0), this.columns.length - 1),
+    };
     const top = this.at.row * ROW_PX;
     const height = this.scroll.clientHeight - HEAD_PX;
     if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
@@ -168,19 +196,35 @@ export class Grid {
     const left = this.widths.slice(0, this.at.column).reduce((sum, width) => sum + width, 0);
     const right = left + this.widths[this.at.column] + this.numberWidth();
     if (left < this.scroll.scrollLeft) this.scroll.scrollLeft = left;
-    if (right > this.scroll.scrollLeft + this.scroll.clientWidth) this.scroll.scrollLeft = right - this.scroll.clientWidth;
+    if (right > this.scroll.scrollLeft + this.scroll.clientWidth)
+      this.scroll.scrollLeft = right - this.scroll.clientWidth;
     if (!this.detail.hidden) this.open();
+    this.selectAll(false);
     this.draw();
+  }
+
+  selectAll(isAll) {
+    this.isAll = isAll;
+    this.scroll.classList.toggle("all", isAll);
   }
 
   key(event) {
     if (!this.rows?.length) return;
+    if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      return this.selectAll(true);
+    }
     const { row, column } = this.at ?? { row: 0, column: 0 };
     const page = Math.max(Math.floor(this.scroll.clientHeight / ROW_PX) - 2, 1);
     const steps = {
-      ArrowDown: [row + 1, column], ArrowUp: [row - 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
-      PageDown: [row + page, column], PageUp: [row - page, column],
-      Home: event.ctrlKey ? [0, column] : [row, 0], End: event.ctrlKey ? [this.rows.length - 1, column] : [row, this.columns.length - 1],
+      ArrowDown: [row + 1, column],
+      ArrowUp: [row - 1, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      PageDown: [row + page, column],
+      PageUp: [row - page, column],
+      Home: event.ctrlKey ? [0, column] : [row, 0],
+      End: event.ctrlKey ? [this.rows.length - 1, column] : [row, this.columns.length - 1],
     };
     if (steps[event.key]) {
       event.preventDefault();
@@ -201,14 +245,31 @@ export class Grid {
     const column = this.columns[this.at.column];
     const text = value !== null && typeof value === "object" ? JSON.stringify(value, null, 2) : cellText(value);
     this.detail.replaceChildren(
-      el("div", { class: "cell-detail-head" }, `${column.name} `, el("span", { class: "type" }, column.type.toLowerCase()),
-        el("button", { type: "button", class: "link", onclick: () => (this.detail.hidden = true) }, "close")),
+      el(
+        "div",
+        { class: "cell-detail-head" },
+        `${column.name} `,
+        el("span", { class: "type" }, column.type.toLowerCase()),
+        el("button", { type: "button", class: "link", onclick: () => (this.detail.hidden = true) }, "close"),
+      ),
       el("pre", {}, text),
     );
     this.detail.hidden = false;
   }
 
+  /** Copies the value of the cell, or all rows after Ctrl-A. */
   copy(event) {
+    if (this.isAll) {
+      const lines = this.rows.map((_, place) =>
+        this.row(place).map((value) => (value === null ? "" : cellText(value).replace(/[\t\n\r]/g, " "))),
+      );
+      event.clipboardData.setData(
+        "text/plain",
+        [this.columns.map((column) => column.name), ...lines].map((line) => line.join("\t")).join("\n"),
+      );
+      event.preventDefault();
+      return;
+    }
     if (!this.at || !getSelection().isCollapsed) return;
     const value = this.row(this.at.row)[this.at.column];
     event.clipboardData.setData("text/plain", value === null ? "" : cellText(value));

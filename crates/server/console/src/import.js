@@ -5,8 +5,18 @@ import { button, el, icon } from "./dom.js";
 import { bytes, counted } from "./format.js";
 
 const ENDINGS = {
-  csv: "csv", tsv: "csv", txt: "csv", json: "json", jsonl: "json", ndjson: "json", parquet: "parquet", pq: "parquet",
-  arrow: "arrow", arrows: "arrow", feather: "arrow", ipc: "arrow",
+  csv: "csv",
+  tsv: "csv",
+  txt: "csv",
+  json: "json",
+  jsonl: "json",
+  ndjson: "json",
+  parquet: "parquet",
+  pq: "parquet",
+  arrow: "arrow",
+  arrows: "arrow",
+  feather: "arrow",
+  ipc: "arrow",
 };
 
 /** What the name of a file tells: the format, the compression and a name for its table. */
@@ -14,7 +24,11 @@ export function guess(name) {
   const packed = /\.(gz|zst)$/i.exec(name)?.[1].toLowerCase();
   const plain = name.replace(/\.(gz|zst)$/i, "");
   const ending = /\.([^.]+)$/.exec(plain)?.[1].toLowerCase() ?? "";
-  const table = plain.replace(/\.[^.]+$/, "").toLowerCase().replace(/[^a-z0-9_]+/g, "_").replace(/^_+|_+$/g, "");
+  const table = plain
+    .replace(/\.[^.]+$/, "")
+    .toLowerCase()
+    .replace(/[^a-z0-9_]+/g, "_")
+    .replace(/^_+|_+$/g, "");
   return {
     format: ENDINGS[ending] ?? "csv",
     compression: packed === "gz" ? "gzip" : packed === "zst" ? "zstd" : "none",
@@ -29,7 +43,12 @@ export class ImportDialog {
     this.done = done;
     this.dialog = el("dialog", { class: "import" });
     this.veil = el("div", { class: "veil", hidden: true }, el("div", {}, icon("upload"), "Drop files to import them"));
-    this.picker = el("input", { type: "file", multiple: true, hidden: true, onchange: () => this.take([...this.picker.files]) });
+    this.picker = el("input", {
+      type: "file",
+      multiple: true,
+      hidden: true,
+      onchange: () => this.take([...this.picker.files]),
+    });
     document.body.append(this.dialog, this.veil, this.picker);
     this.dialog.addEventListener("close", () => this.stop?.abort());
     let depth = 0;
@@ -59,30 +78,64 @@ export class ImportDialog {
   ask(file) {
     const guessed = guess(file.name);
     const field = (label, input) => el("label", {}, el("span", {}, label), input);
-    const select = (name, options, value) => el("select", { name }, options.map((option) => el("option", { value: option, selected: option === value }, option)));
+    const select = (name, options, value) =>
+      el(
+        "select",
+        { name },
+        options.map((option) => el("option", { value: option, selected: option === value }, option)),
+      );
     const message = el("div", { class: "import-message", role: "status" });
     const bar = el("div", { class: "bar" });
     const progress = el("div", { class: "progress", hidden: true }, bar);
     const start = el("button", { type: "submit", class: "primary" }, "Import");
     const close = button("Close", { onclick: () => this.dialog.close() });
-    const onlyText = el("div", { class: "import-text" },
-      field("Delimiter", el("input", { name: "delimiter", value: guessed.delimiter, placeholder: "found by itself", size: 12 })),
+    const onlyText = el(
+      "div",
+      { class: "import-text" },
+      field(
+        "Delimiter",
+        el("input", { name: "delimiter", value: guessed.delimiter, placeholder: "found by itself", size: 12 }),
+      ),
       field("First line has names", select("header", ["auto", "true", "false"], "auto")),
-      field("Text of NULL", el("input", { name: "null_string", placeholder: "empty", size: 12 })));
-    const form = el("form", { method: "dialog", onsubmit: (event) => {
-      event.preventDefault();
-      this.send(file, form, { message, bar, progress, start, close });
-    } },
+      field("Text of NULL", el("input", { name: "null_string", placeholder: "empty", size: 12 })),
+    );
+    const form = el(
+      "form",
+      {
+        method: "dialog",
+        onsubmit: (event) => {
+          event.preventDefault();
+          this.send(file, form, { message, bar, progress, start, close });
+        },
+      },
       el("h2", {}, "Import ", el("span", { class: "dim" }, `${file.name} · ${bytes(file.size)}`)),
-      el("div", { class: "fields" },
-        field("Table", el("input", { name: "table", value: guessed.table, required: true, autofocus: true, spellcheck: false })),
+      el(
+        "div",
+        { class: "fields" },
+        field(
+          "Table",
+          el("input", { name: "table", value: guessed.table, required: true, autofocus: true, spellcheck: false }),
+        ),
         field("Format", select("format", ["csv", "json", "parquet", "arrow"], guessed.format)),
         field("Compression", select("compression", ["none", "gzip", "zstd"], guessed.compression)),
         onlyText,
-        el("label", { class: "check" }, el("input", { type: "checkbox", name: "create", checked: true }), "Make the table if there is none"),
-        el("label", { class: "check" }, el("input", { type: "checkbox", name: "skip" }), "Keep bad lines in a table instead of stopping")),
-      progress, message,
-      el("div", { class: "buttons" }, close, start));
+        el(
+          "label",
+          { class: "check" },
+          el("input", { type: "checkbox", name: "create", checked: true }),
+          "Make the table if there is none",
+        ),
+        el(
+          "label",
+          { class: "check" },
+          el("input", { type: "checkbox", name: "skip" }),
+          "Keep bad lines in a table instead of stopping",
+        ),
+      ),
+      progress,
+      message,
+      el("div", { class: "buttons" }, close, start),
+    );
     const format = form.elements.format;
     const adapt = () => {
       onlyText.hidden = format.value !== "csv";
@@ -119,7 +172,8 @@ export class ImportDialog {
       };
       const sent = importFile(file, fields.table, parameters, told, this.stop.signal);
       const { rows, created, notices } = await sent.finally(() => (this.isSent = false));
-      message.textContent = `${counted(rows, "row")} went into ${fields.table}${created ? ", which is new" : ""}.${notices ? ` ${notices.join(" ")}` : ""}`;
+      const where = created ? `${fields.table}, which is new` : fields.table;
+      message.textContent = [`${counted(rows, "row")} went into ${where}.`, ...(notices ?? [])].join(" ");
       this.done(fields.table);
       start.hidden = true;
       close.classList.add("primary");

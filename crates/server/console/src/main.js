@@ -1,22 +1,26 @@
-import "./console.css";
 // The page: its parts, and how they work together.
 
+import "./console.css";
 import { ROWS_MAX, exportUrl, run, rows, statements } from "./api.js";
 import { Activity } from "./activity.js";
 import { loadCatalog, plainName } from "./catalog.js";
 import { Chart } from "./chart.js";
-import { button, el, icon, stored } from "./dom.js";
+import { el, icon, stored } from "./dom.js";
 import { Editor } from "./editor.js";
 import { count, counted, duration } from "./format.js";
 import { Grid } from "./grid.js";
 import { ImportDialog } from "./import.js";
+import { makeLayout } from "./layout.js";
 import { drawPlan } from "./plan.js";
-import { Sidebar, drawStorage } from "./sidebar.js";
+import { Sidebar } from "./sidebar.js";
+import { drawAll, drawTable } from "./storage.js";
 
 const THEMES = ["auto", "light", "dark"];
 const CHANGES_TABLES = /^\s*(CREATE|DROP|ALTER|INSERT|DELETE|UPDATE|COPY|MERGE|TRUNCATE|RENAME|REFRESH)\b/i;
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+/** The most tables whose sizes are asked for. */
+const TABLES_MAX = 300;
 /** Statements with secrets must not stay in the browser. */
 const HAS_SECRET = /\b(PASSWORD|TOKEN|SECRET)\b/i;
 
@@ -26,16 +30,23 @@ const sizes = stored("sizes", { side: 250, editor: 210 });
 
 class Console {
   constructor(parent) {
-    this.makeParts(parent);
+    // Each part is a field: this.status, this.panels and so on.
+    Object.assign(this, makeLayout(parent, this));
     this.editor = new Editor(this.editorPlace, text.get(), {
-      run: () => this.runCurrent(), runAll: () => this.runAll(), explain: () => this.explain(), cancel: () => this.cancel(),
+      run: () => this.runCurrent(),
+      runAll: () => this.runAll(),
+      explain: () => this.explain(),
+      cancel: () => this.cancel(),
       changed: (changed) => HAS_SECRET.test(changed) || text.set(changed),
     });
     this.grid = new Grid(this.panels.Table);
     this.chart = new Chart(this.panels.Chart);
     this.sidebar = new Sidebar(this.side, {
-      run: (sql) => (this.editor.append(sql), this.runCurrent()), insert: (name) => this.editor.insert(name),
-      open: (sql) => this.editor.append(sql), storage: (table) => this.storage(table), refresh: () => this.refresh(),
+      run: (sql) => (this.editor.append(sql), this.runCurrent()),
+      insert: (name) => this.editor.insert(name),
+      open: (sql) => this.editor.append(sql),
+      storage: (table) => this.storage(table),
+      refresh: () => this.refresh(),
     });
     this.activity = new Activity(this.activityPlace, (running) => {
       // The statement of this page counts among them.
@@ -53,45 +64,13 @@ class Console {
     this.editor.focus();
   }
 
-  makeParts(parent) {
-    this.side = el("aside", { class: "side", "aria-label": "Tables and history" });
-    this.editorPlace = el("div", { class: "editor" });
-    this.status = el("div", { class: "status", role: "status" });
-    this.runButton = el("button", { type: "button", class: "primary", title: "Run the statement at the cursor (Ctrl-Enter)", onclick: () => this.runCurrent() }, icon("play"), "Run");
-    this.stopButton = el("button", { type: "button", class: "danger", title: "Cancel (Escape)", hidden: true, onclick: () => this.cancel() }, icon("stop"), "Cancel");
-    this.exports = el("select", { class: "export", title: "Save the result of the last query as a file", disabled: true, onchange: () => this.export() },
-      el("option", { value: "" }, "Export"), [["csv", "CSV"], ["ndjson", "Lines of JSON"], ["parquet", "Parquet"], ["arrow", "Arrow"]].map(([value, name]) => el("option", { value }, name)));
-    const toolbar = el("div", { class: "toolbar" }, this.runButton, this.stopButton,
-      button("Run all", { title: "Run all statements in order (Ctrl-Shift-Enter)", onclick: () => this.runAll() }),
-      button("Explain", { title: "Run the query and show its plan with times (Ctrl-Alt-Enter)", onclick: () => this.explain() }),
-      el("span", { class: "grow" }),
-      el("button", { type: "button", title: "Import a file; files can also be dropped onto the page", onclick: () => this.imports.pick() }, icon("upload"), "Import"),
-      this.exports);
-    this.panels = Object.fromEntries(["Table", "Chart", "Plan", "Storage"].map((name) => [name, el("div", { class: `panel ${name.toLowerCase()}-panel` })]));
-    this.tabs = Object.keys(this.panels).map((name) => el("button", { type: "button", role: "tab", onclick: () => this.pick(name) }, name));
-    this.runProgress = el("div", { class: "run-progress", hidden: true }, el("div", { class: "bar unknown" }));
-    this.message = el("div", { class: "message", hidden: true });
-    const results = el("section", { class: "results", "aria-label": "Result" },
-      el("div", { class: "result-head" }, el("div", { class: "tabs", role: "tablist" }, this.tabs), this.status),
-      this.runProgress, this.message, Object.values(this.panels));
-    const split = el("div", { class: "split", role: "separator", "aria-label": "Height of the editor" });
-    const sideSplit = el("div", { class: "side-split", role: "separator", "aria-label": "Width of the list" });
-    this.queryPlace = el("main", { class: "query" }, toolbar, this.editorPlace, split, results);
-    this.activityPlace = el("main", { class: "activity" });
-    this.badge = el("span", { class: "badge" });
-    this.views = ["Query", "Activity"].map((name) => el("button", { type: "button", class: "view", onclick: () => this.view(name) }, name, name === "Activity" ? this.badge : null));
-    this.themeButton = el("button", { type: "button", class: "icon-button", onclick: () => this.nextTheme() });
-    const header = el("header", {}, el("div", { class: "brand" }, el("img", { src: "/console/icon.svg", alt: "", width: 18, height: 18 }), "Rowmill"),
-      el("nav", {}, this.views), el("span", { class: "grow" }),
-      el("a", { href: "/openapi.json", target: "_blank", class: "dim-link" }, "API"),
-      el("a", { href: "/console/licenses.txt", target: "_blank", class: "dim-link" }, "Licences"), this.themeButton);
-    parent.append(header, el("div", { class: "body" }, this.side, sideSplit, this.queryPlace, this.activityPlace));
-    drag(split, (event) => this.setSizes({ ...sizes.get(), editor: event.clientY - this.editorPlace.getBoundingClientRect().top }));
-    drag(sideSplit, (event) => this.setSizes({ ...sizes.get(), side: event.clientX }));
-  }
-
-  setSizes({ side, editor }) {
-    const kept = { side: Math.min(Math.max(side, 140), innerWidth / 2), editor: Math.min(Math.max(editor, 60), innerHeight - 220) };
+  /** Gives the list on the left a width and the editor a height; what is not given stays. */
+  setSizes(changed) {
+    const { side, editor } = { ...sizes.get(), ...changed };
+    const kept = {
+      side: Math.min(Math.max(side, 140), innerWidth / 2),
+      editor: Math.min(Math.max(editor, 60), innerHeight - 220),
+    };
     sizes.set(kept);
     this.side.style.width = `${kept.side}px`;
     this.editorPlace.style.height = `${kept.editor}px`;
@@ -128,12 +107,22 @@ class Console {
 
   key(event) {
     if (event.key === "Escape") this.cancel();
-    if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !event.defaultPrevented && !event.target.closest("dialog")) {
+    if (
+      (event.ctrlKey || event.metaKey) &&
+      event.key === "Enter" &&
+      !event.defaultPrevented &&
+      !event.target.closest("dialog")
+    ) {
       if (event.target.shadowRoot) return;
       this.runCurrent();
     }
     if (!event.altKey || event.ctrlKey || event.metaKey) return;
-    const places = { Digit1: () => (this.view("Query"), this.editor.focus()), Digit2: () => (this.view("Query"), this.grid.scroll.focus()), Digit3: () => this.sidebar.filter.focus(), Digit4: () => this.view("Activity") };
+    const places = {
+      Digit1: () => (this.view("Query"), this.editor.focus()),
+      Digit2: () => (this.view("Query"), this.grid.scroll.focus()),
+      Digit3: () => this.sidebar.filter.focus(),
+      Digit4: () => this.view("Activity"),
+    };
     if (places[event.code]) {
       event.preventDefault();
       places[event.code]();
@@ -147,6 +136,7 @@ class Console {
   async refresh() {
     try {
       const catalog = await loadCatalog();
+      this.catalog = catalog;
       this.sidebar.setCatalog(catalog);
       this.editor.setCatalog(catalog);
     } catch (error) {
@@ -226,7 +216,10 @@ class Console {
     this.say(`Running … ${duration(elapsed)}${this.taken ? ` · ${counted(this.taken, "row")}` : ""}`);
     if (elapsed < 400 || this.isWatching) return;
     this.isWatching = true;
-    const own = await statements().then((all) => all.find((one) => one.text === this.sql.slice(0, one.text.length)), () => null);
+    const own = await statements().then(
+      (all) => all.find((one) => one.text === this.sql.slice(0, one.text.length)),
+      () => null,
+    );
     this.isWatching = false;
     const bar = this.runProgress.firstChild;
     const share = own?.progress?.rows_total ? Math.min(own.progress.rows_done / own.progress.rows_total, 1) : null;
@@ -254,7 +247,10 @@ class Console {
     this.grid.show(result);
     this.chart.show(result);
     if (result.columns.length === 1 && result.columns[0].name === "plan") {
-      drawPlan(this.panels.Plan, result.rows.map((row) => row[0]));
+      drawPlan(
+        this.panels.Plan,
+        result.rows.map((row) => row[0]),
+      );
       this.pick("Plan");
     } else if (this.tab !== "Chart") this.pick("Table");
   }
@@ -277,7 +273,11 @@ class Console {
       return this.tell("The statement was cancelled.", "done");
     }
     this.say("Failed.");
-    this.tell(error.message, "failed", [error.hint, error.sqlstate ? `SQLSTATE ${error.sqlstate}` : ""].filter(Boolean).join("  ·  "));
+    this.tell(
+      error.message,
+      "failed",
+      [error.hint, error.sqlstate ? `SQLSTATE ${error.sqlstate}` : ""].filter(Boolean).join("  ·  "),
+    );
     // The place of an error counts from the begin of what was sent.
     const column = error.line === 1 ? error.column - (statement.prefix ?? 0) : error.column;
     const sent = { ...statement, text: statement.text.slice(statement.prefix ?? 0) };
@@ -294,28 +294,28 @@ class Console {
     link.remove();
   }
 
+  /** Shows how a table is stored, or all tables if it is null. */
   async storage(table) {
     this.view("Query");
     this.message.hidden = true;
+    const call = (wanted) => `rowmill_storage('${plainName(wanted).replaceAll("'", "''")}')`;
     try {
-      drawStorage(this.panels.Storage, table, await rows(`SELECT * FROM rowmill_storage('${plainName(table).replaceAll("'", "''")}')`));
+      if (table) {
+        drawTable(this.panels.Storage, table, await rows(`SELECT * FROM ${call(table)}`), () => this.storage(null));
+      } else {
+        const tables = this.catalog.tables.filter((one) => one.kind === "TABLE").slice(0, TABLES_MAX);
+        const sizes = await Promise.all(tables.map((one) => rows(`SELECT sum(bytes) AS bytes FROM ${call(one)}`)));
+        const sized = tables.map((one, index) => ({ ...one, bytes: Number(sizes[index][0].bytes) }));
+        drawAll(this.panels.Storage, sized, await rows("SELECT * FROM rowmill_space()"), (one) => this.storage(one));
+      }
+      this.stored = true;
       this.setStale(false);
       this.pick("Storage");
-      this.say(`Storage of ${plainName(table)}`);
+      this.say(table ? `Storage of ${plainName(table)}` : "Storage of all tables");
     } catch (error) {
       this.tell(error.message, "failed", error.hint);
     }
   }
-}
-
-/** Calls `move` while the pointer drags `handle`. */
-function drag(handle, move) {
-  handle.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    handle.setPointerCapture(event.pointerId);
-    handle.addEventListener("pointermove", move);
-    handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
-  });
 }
 
 new Console(document.getElementById("app"));

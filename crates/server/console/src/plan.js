@@ -40,8 +40,13 @@ function readOperator(text) {
   const ms = parts.map((part) => /^([\d.]+) ms$/.exec(part)?.[1]).find(Boolean);
   const others = parts.filter((part) => part && !/ ms$/.test(part) && !/rows$/.test(part.replace(/rows read$/, "")));
   return {
-    name, rest: rest ?? "", others, own: null,
-    rows: rows ? Number(rows[1]) : null, expected: expected ? Number(expected) : null, ms: ms ? Number(ms) : null,
+    name,
+    rest: rest ?? "",
+    others,
+    own: null,
+    rows: rows ? Number(rows[1]) : null,
+    expected: expected ? Number(expected) : null,
+    ms: ms ? Number(ms) : null,
   };
 }
 
@@ -53,23 +58,47 @@ export function drawPlan(parent, lines) {
   const measured = operators.some((operator) => operator.ms !== null);
   const rows = operators.map((operator) => {
     const { rows: found, expected, own } = operator;
-    const isOff = found !== null && expected !== null && Math.max(found, 1) / Math.max(expected, 1) > OFF
-      || found !== null && expected !== null && Math.max(expected, 1) / Math.max(found, 1) > OFF;
+    const isOff =
+      (found !== null && expected !== null && Math.max(found, 1) / Math.max(expected, 1) > OFF) ||
+      (found !== null && expected !== null && Math.max(expected, 1) / Math.max(found, 1) > OFF);
     const title = isOff ? "The planner expected another number of rows" : "";
-    return el("div", { class: "plan-row" },
-      el("div", { class: "plan-name", style: { paddingLeft: `${operator.depth * 18}px` } },
+    return el(
+      "div",
+      { class: "plan-row" },
+      el(
+        "div",
+        { class: "plan-name", style: { paddingLeft: `${operator.depth * 18}px` } },
         operator.depth ? el("span", { class: "plan-stem" }, "└") : null,
-        el("b", {}, operator.name), el("span", { class: "plan-rest", title: operator.rest }, operator.rest)),
-      el("div", { class: isOff ? "plan-rows off" : "plan-rows", title }, found === null ? "" : count(found),
-        expected === null ? null : el("span", { class: "dim" }, ` / ~${count(expected)}`)),
-      measured ? el("div", { class: "plan-time" },
-        el("div", { class: "bar", style: { width: `${((own ?? 0) / whole) * 100}%` } }),
-        el("span", {}, own === null ? "" : duration(own))) : null,
-      el("div", { class: "plan-facts", title: operator.others.join("\n") }, operator.others.join(" · ")));
+        el("b", {}, operator.name),
+        el("span", { class: "plan-rest", title: operator.rest }, operator.rest),
+      ),
+      el(
+        "div",
+        { class: isOff ? "plan-rows off" : "plan-rows", title },
+        found === null ? "" : count(found),
+        expected === null ? null : el("span", { class: "dim" }, ` / ~${count(expected)}`),
+      ),
+      measured
+        ? el(
+            "div",
+            { class: "plan-time" },
+            el("div", { class: "bar", style: { width: `${((own ?? 0) / whole) * 100}%` } }),
+            el("span", {}, own === null ? "" : duration(own)),
+          )
+        : null,
+      el("div", { class: "plan-facts", title: operator.others.join("\n") }, operator.others.join(" · ")),
+    );
   });
-  const head = el("div", { class: "plan-row head" }, el("div", {}, "operator"), el("div", { class: "plan-rows" }, "rows / expected"),
-    measured ? el("div", {}, "own time") : null, el("div", {}, "measurements"));
+  const head = el(
+    "div",
+    { class: "plan-row head" },
+    el("div", {}, "operator"),
+    el("div", { class: "plan-rows" }, "rows / expected"),
+    measured ? el("div", {}, "own time") : null,
+    el("div", {}, "measurements"),
+  );
   parent.replaceChildren(
     el("div", { class: "plan-heads" }, heads.join("  ·  ")),
-    el("div", { class: measured ? "plan" : "plan unmeasured" }, head, ...rows));
+    el("div", { class: measured ? "plan" : "plan unmeasured" }, head, ...rows),
+  );
 }

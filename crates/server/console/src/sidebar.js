@@ -2,7 +2,7 @@
 
 import { plainName, quoted, sqlName } from "./catalog.js";
 import { el, icon, stored } from "./dom.js";
-import { bytes, clock, count, counted, duration, short } from "./format.js";
+import { clock, counted, duration, short } from "./format.js";
 
 const HISTORY_MAX = 200;
 
@@ -13,12 +13,21 @@ export class Sidebar {
     this.open = new Set();
     this.history = stored("history", []);
     this.filter = el("input", {
-      type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter", oninput: () => this.draw(),
+      type: "search",
+      class: "filter",
+      placeholder: "Filter",
+      "aria-label": "Filter",
+      oninput: () => this.draw(),
     });
     this.list = el("div", { class: "side-list" });
     this.tabs = ["Tables", "History"].map((name) =>
-      el("button", { type: "button", role: "tab", onclick: () => this.pick(name) }, name));
-    const refresh = el("button", { type: "button", class: "icon-button", title: "Read the tables again", onclick: () => actions.refresh() }, icon("refresh"));
+      el("button", { type: "button", role: "tab", onclick: () => this.pick(name) }, name),
+    );
+    const refresh = el(
+      "button",
+      { type: "button", class: "icon-button", title: "Read the tables again", onclick: () => actions.refresh() },
+      icon("refresh"),
+    );
     parent.append(el("div", { class: "side-tabs", role: "tablist" }, this.tabs, refresh), this.filter, this.list);
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.catalog = { tables: [] };
@@ -43,9 +52,13 @@ export class Sidebar {
   tables() {
     const wanted = this.filter.value.trim().toLowerCase();
     const is = (name) => name.toLowerCase().includes(wanted);
-    const shown = this.catalog.tables.filter((table) => is(table.name) || table.columns.some((column) => is(column.name)));
+    const shown = this.catalog.tables.filter(
+      (table) => is(table.name) || table.columns.some((column) => is(column.name)),
+    );
     if (!shown.length) {
-      const text = this.catalog.tables.length ? "No table or column has this name." : "No tables yet. Drop a CSV, JSON, Parquet or Arrow file here to make one.";
+      const text = this.catalog.tables.length
+        ? "No table or column has this name."
+        : "No tables yet. Drop a CSV, JSON, Parquet or Arrow file here to make one.";
       return [el("div", { class: "side-empty" }, text)];
     }
     let schema = "main";
@@ -53,7 +66,9 @@ export class Sidebar {
       const head = table.schema === schema ? [] : [el("div", { class: "side-schema" }, table.schema)];
       schema = table.schema;
       const isOpen = this.open.has(plainName(table)) || (wanted !== "" && !is(table.name));
-      const columns = isOpen ? table.columns.filter((column) => is(table.name) || is(column.name)).map((column) => this.column(column)) : [];
+      const columns = isOpen
+        ? table.columns.filter((column) => is(table.name) || is(column.name)).map((column) => this.column(column))
+        : [];
       return [...head, this.table(table, isOpen), ...columns];
     });
   }
@@ -65,21 +80,42 @@ export class Sidebar {
       this.draw();
       this.list.querySelector(`[data-table="${CSS.escape(name)}"]`)?.focus();
     };
-    const act = (label, picture, action) => el("button", {
-      type: "button", class: "icon-button", title: label, tabIndex: -1,
-      onclick: (event) => (event.stopPropagation(), action()),
-    }, icon(picture));
-    const node = el("div", {
-      class: "side-row table", tabIndex: 0, role: "treeitem", "aria-expanded": String(isOpen), onclick: toggle,
-      title: `${table.kind.toLowerCase()} ${plainName(table)}${table.rows === null ? "" : `\n${count(table.rows)} rows`}\nEnter opens, Space shows rows`,
-    },
+    const act = (label, picture, action) =>
+      el(
+        "button",
+        {
+          type: "button",
+          class: "icon-button",
+          title: label,
+          tabIndex: -1,
+          onclick: (event) => (event.stopPropagation(), action()),
+        },
+        icon(picture),
+      );
+    const facts = table.rows === null ? [] : [counted(table.rows, "row")];
+    const node = el(
+      "div",
+      {
+        class: "side-row table",
+        tabIndex: 0,
+        role: "treeitem",
+        "aria-expanded": String(isOpen),
+        onclick: toggle,
+        title: [`${table.kind.toLowerCase()} ${plainName(table)}`, ...facts, "Enter opens, Space shows rows"].join(
+          "\n",
+        ),
+      },
       el("span", { class: isOpen ? "turn open" : "turn" }, icon("chevron")),
       icon(table.kind === "VIEW" ? "view" : "table"),
       el("span", { class: "name" }, table.name),
       el("span", { class: "side-count" }, table.rows === null ? "" : short(table.rows)),
-      el("span", { class: "side-actions" },
+      el(
+        "span",
+        { class: "side-actions" },
         act("Show rows", "play", () => this.actions.run(`SELECT * FROM ${sqlName(table)} LIMIT 1000`)),
-        table.kind === "TABLE" ? act("Show storage", "tree", () => this.actions.storage(table)) : null));
+        table.kind === "TABLE" ? act("Show storage", "tree", () => this.actions.storage(table)) : null,
+      ),
+    );
     node.dataset.table = plainName(table);
     node.action = toggle;
     node.second = () => this.actions.run(`SELECT * FROM ${sqlName(table)} LIMIT 1000`);
@@ -88,10 +124,19 @@ export class Sidebar {
 
   column(column) {
     const insert = () => this.actions.insert(quoted(column.name));
-    const node = el("div", {
-      class: "side-row column", tabIndex: 0, role: "treeitem", ondblclick: insert,
-      title: `${column.name} ${column.type}${column.nullable ? "" : " NOT NULL"}\nEnter or a double click puts the name into the editor`,
-    }, el("span", { class: "name" }, column.name), el("span", { class: "type" }, column.type.toLowerCase()));
+    const kind = column.nullable ? column.type : `${column.type} NOT NULL`;
+    const node = el(
+      "div",
+      {
+        class: "side-row column",
+        tabIndex: 0,
+        role: "treeitem",
+        ondblclick: insert,
+        title: `${column.name} ${kind}\nEnter or a double click puts the name into the editor`,
+      },
+      el("span", { class: "name" }, column.name),
+      el("span", { class: "type" }, column.type.toLowerCase()),
+    );
     node.action = insert;
     return node;
   }
@@ -99,19 +144,35 @@ export class Sidebar {
   entries() {
     const wanted = this.filter.value.trim().toLowerCase();
     const all = this.history.get().filter((entry) => entry.sql.toLowerCase().includes(wanted));
-    if (!all.length) return [el("div", { class: "side-empty" }, "Statements that you run appear here. They stay in this browser.")];
-    const clear = el("button", { type: "button", class: "link", onclick: () => (this.history.set([]), this.draw()) }, "Clear the history");
+    if (!all.length)
+      return [el("div", { class: "side-empty" }, "Statements that you run appear here. They stay in this browser.")];
+    const clear = el(
+      "button",
+      { type: "button", class: "link", onclick: () => (this.history.set([]), this.draw()) },
+      "Clear the history",
+    );
     const entries = all.map((entry) => {
       const open = () => this.actions.open(entry.sql);
       const when = new Date(entry.at);
       const today = when.toDateString() === new Date().toDateString();
-      const node = el("div", {
-        class: entry.failed ? "history failed" : "history", tabIndex: 0, title: `${entry.sql}\n\nEnter puts it into the editor`, onclick: open,
-      },
+      const node = el(
+        "div",
+        {
+          class: entry.failed ? "history failed" : "history",
+          tabIndex: 0,
+          title: `${entry.sql}\n\nEnter puts it into the editor`,
+          onclick: open,
+        },
         el("div", { class: "history-sql" }, entry.sql.replace(/\s+/g, " ").slice(0, 160)),
-        el("div", { class: "history-facts" },
+        el(
+          "div",
+          { class: "history-facts" },
           today ? clock(when) : `${when.toLocaleDateString("en-CA")} ${clock(when)}`,
-          entry.failed ? ` · ${entry.failed}` : ` · ${duration(entry.ms)}${entry.rows === null ? "" : ` · ${counted(entry.rows, "row")}`}`));
+          entry.failed
+            ? ` · ${entry.failed}`
+            : ` · ${duration(entry.ms)}${entry.rows === null ? "" : ` · ${counted(entry.rows, "row")}`}`,
+        ),
+      );
       node.action = open;
       return node;
     });
@@ -139,39 +200,4 @@ export class Sidebar {
     else return;
     event.preventDefault();
   }
-}
-
-/** The bytes of a value of a type with a fixed width, as programs hold it. */
-function plainBytes(type) {
-  const widths = {
-    BOOLEAN: 1, TINYINT: 1, SMALLINT: 2, INTEGER: 4, BIGINT: 8, REAL: 4, DOUBLE: 8, DATE: 4, TIME: 8, TIMESTAMP: 8, UUID: 16, INTERVAL: 16,
-  };
-  return widths[type.split(/[ (]/)[0].toUpperCase()] ?? (/^DECIMAL/i.test(type) ? 16 : null);
-}
-
-/** Shows how the columns of a table are stored, from the rows of `rowmill_storage`. */
-export function drawStorage(parent, table, columns) {
-  const numbers = columns.map((column) => ({ ...column, bytes: Number(column.bytes), rows: Number(column.rows) }));
-  const total = numbers.reduce((sum, column) => sum + column.bytes, 0);
-  const rows = numbers[0]?.rows ?? 0;
-  const largest = Math.max(...numbers.map((column) => column.bytes), 1);
-  const cell = (text, kind = "") => el("div", { class: kind }, text);
-  const lines = numbers.map((column) => {
-    const plain = plainBytes(column.type);
-    const share = column.rows ? column.bytes / column.rows : 0;
-    const ratio = plain && column.bytes ? (plain * column.rows) / column.bytes : null;
-    return el("div", { class: "storage-row" },
-      cell(column.column, "name"), cell(column.type.toLowerCase(), "type"), cell(column.encodings, "dim"),
-      el("div", { class: "storage-bytes" }, el("div", { class: "bar", style: { width: `${(column.bytes / largest) * 100}%` } }),
-        el("span", {}, bytes(column.bytes))),
-      cell(share ? share.toPrecision(3) : "", "number"), cell(ratio ? `${ratio >= 100 ? Math.round(ratio) : ratio.toPrecision(2)}×` : "", "number"),
-      cell(column.nulls ? count(Number(column.nulls)) : "", "number"),
-      cell(column.distinct_in_block_max === null ? "" : count(Number(column.distinct_in_block_max)), "number"));
-  });
-  const head = ["column", "type", "encodings", "stored", "bytes per row", "of plain size", "nulls", "distinct*"];
-  parent.replaceChildren(
-    el("div", { class: "storage-head" }, el("b", {}, plainName(table)),
-      [`${count(rows)} rows`, `${bytes(total)} stored`, rows ? `${(total / rows).toPrecision(3)} bytes per row` : ""].map((fact) => el("span", {}, fact))),
-    el("div", { class: "storage" }, el("div", { class: "storage-row head" }, head.map((name, index) => cell(name, index > 3 ? "number" : ""))), ...lines),
-    el("p", { class: "dim" }, "* the most distinct values in one block, where blocks count them"));
 }

@@ -27,5 +27,7 @@ export function split(text) {
 /** Returns the statement at a place of a text: the one around it, or the last one before it. */
 export function statementAt(text, place) {
   const all = split(text);
-  return all.find(({ from, to }) => from <= place && place <= to + 1) ?? all.findLast(({ to }) => to <= place) ?? all[0];
+  return (
+    all.find(({ from, to }) => from <= place && place <= to + 1) ?? all.findLast(({ to }) => to <= place) ?? all[0]
+  );
 }

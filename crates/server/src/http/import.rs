@@ -26,7 +26,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::body::BodyFault;
-use super::import_options::{ImportOptions, without_place};
+use super::import_options::{ImportOptions, quoted_table, without_place};
 use super::{RegisteredRequest, error_json, failure, json_response, status};
 use crate::server::ServerShared;
 use crate::sql_words::quoted_text;
@@ -174,7 +174,13 @@ fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut 
         connection.execute_batch(&options.definition(path)?)?;
     }
     let sql = format!("COPY {} FROM {} {}", options.target(), quoted_text(path), options.clause());
-    match connection.run_one(&sql, &[])? {
+    let loaded = connection.run_one(&sql, &[])?;
+    if let Some(table) = options.reject_table() {
+        // The path of the temporary file means nothing once the file is gone.
+        let (table, name, path) = (quoted_table(table), quoted_text("the body"), quoted_text(path));
+        connection.run_one(&format!("UPDATE {table} SET file = {name} WHERE file = {path}"), &[])?;
+    }
+    match loaded {
         Outcome::Changed { rows, .. } => Ok(rows),
         Outcome::Done { .. } | Outcome::Rows(_) => Ok(0),
     }

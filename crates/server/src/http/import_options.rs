@@ -186,6 +186,12 @@ impl ImportOptions {
         }
     }
 
+    /// The table of lines that cannot be read.
+    pub(super) fn reject_table(&self) -> Option<&str> {
+        let option = self.copy.iter().find(|(name, _)| name == "reject_table");
+        option.map(|(_, table)| table.as_str()).filter(|table| !table.is_empty())
+    }
+
     /// The options, for `COPY`.
     pub(super) fn clause(&self) -> String {
         let options = self.copy.iter().map(|(name, value)| format!("{name} {}", quoted_text(value)));

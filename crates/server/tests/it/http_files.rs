@@ -60,8 +60,8 @@ fn bad_lines_go_to_the_reject_table() {
     let skipped = ask(&server, "POST", path, &[], body).json();
     assert_eq!(skipped["rows"], 2);
     assert!(skipped["notices"][0].as_str().unwrap().contains("bad"), "{skipped}");
-    let bad = query(&server, "/query", "SELECT line, column_name, text FROM bad").json();
-    assert_eq!(bad["rows"], json!([[3, "a", "none"]]));
+    let bad = query(&server, "/query", "SELECT file, line, column_name, text FROM bad").json();
+    assert_eq!(bad["rows"], json!([["the body", 3, "a", "none"]]));
 }
 
 #[test]

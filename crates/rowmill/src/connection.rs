@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
-use rowmill_sql::{CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState};
+use rowmill_sql::{
+    Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
+};
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
 
@@ -127,6 +129,7 @@ impl Connection {
 
     /// Makes an appender for a table. The appended batches or rows are committed in a transaction of their own.
     pub fn appender(&mut self, table: &str) -> Result<Appender> {
+        self.session.check_append(MAIN_SCHEMA, table)?;
         Appender::new(self.session.engine(), table)
     }
 
@@ -149,6 +152,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<u64> {
+        self.session.check_append(MAIN_SCHEMA, table)?;
         self.session.change(|transaction| {
             let target = AppendTarget::find(transaction.catalog(), MAIN_SCHEMA, table)?;
             let columns = target.convert_all(batch)?;
@@ -177,6 +181,12 @@ impl Connection {
     /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements).
     pub fn set_client(&mut self, client: ClientInfo) {
         self.session.set_client(client);
+    }
+
+    /// Lets `admission` decide when the engine runs the statements of this connection. Statements on keyed tables that
+    /// run as programs do not ask it.
+    pub fn set_admission(&mut self, admission: Arc<dyn Admission>) {
+        self.session.set_admission(Some(admission));
     }
 
     /// Whether a transaction is open, and in which state.

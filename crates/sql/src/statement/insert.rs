@@ -86,7 +86,7 @@ impl WriteBinder<'_> {
         let conflict = on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?;
         let returning = self.returning(&table, alias, returning.as_deref())?;
         let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
-        Ok(self.insertion(write, conflict, values))
+        self.insertion(write, conflict, values)
     }
 
     /// Returns the source of the rows, the columns that it has values for, and the rows of a `VALUES` list.

@@ -81,7 +81,10 @@ impl RunningStatements {
         let running = list.by_id.iter().map(|(id, entry)| RunningStatement {
             id: *id,
             client: Arc::clone(&entry.client),
-            text: Arc::clone(&entry.text),
+            text: match without_passwords(&entry.text) {
+                Cow::Borrowed(_) => Arc::clone(&entry.text),
+                Cow::Owned(shown) => shown.into(),
+            },
             started_us: entry.started_us,
             elapsed: entry.started.elapsed(),
             progress: *entry.progress.lock(),

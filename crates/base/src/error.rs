@@ -91,6 +91,10 @@ kinds! {
     CheckViolation = "23514",
     /// A row refers to a row that does not exist, or a row that other rows refer to would disappear.
     ForeignKeyViolation = "23503",
+    /// The role that runs the statement lacks a right, or is not the owner of the object.
+    InsufficientPrivilege = "42501",
+    /// The client must log in first, or its role no longer exists.
+    InvalidAuthorization = "28000",
     /// BEGIN inside a transaction.
     ActiveTransaction = "25001",
     /// COMMIT or ROLLBACK outside of a transaction.
@@ -115,6 +119,8 @@ kinds! {
     MemoryLimit = "53200",
     /// The quota for temporary files, or the disk itself, is full.
     DiskFull = "53100",
+    /// A server runs, and lets wait, as many statements as it may.
+    TooManyStatements = "53400",
     /// The process or the system cannot open more files.
     OpenFiles = "53000",
     /// Another process holds the directory.

@@ -23,6 +23,8 @@ id! {
     TableId(u32);
     /// A view of the database.
     ViewId(u32);
+    /// A role: a user, a group of users, or both.
+    RoleId(u32);
     /// The keys of a keyed table or of one of its indexes. A table gets new ones when it is emptied.
     IndexId(u32);
     /// A column of its table. Not its position, which may change.

@@ -32,12 +32,12 @@ pub use cancel::Cancel;
 pub use disk_quota::{DiskCharge, DiskQuota};
 pub use durability::Durability;
 pub use error::{DamagePlace, Error, ErrorKind, Result, TextPosition};
-pub use ids::{BlockId, ColumnId, CommitId, IndexId, RowNumber, SchemaId, TableId, ViewId};
+pub use ids::{BlockId, ColumnId, CommitId, IndexId, RoleId, RowNumber, SchemaId, TableId, ViewId};
 pub use isolation::Isolation;
 pub use length_unit::LengthUnit;
 pub use memory_holders::HeldMemory;
 pub use recycled::recycled;
-pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};
+pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings, parse_bytes};
 pub use sql_type::{
     NARROW_DIGITS_MAX, NUMBERED_TYPES, NumberedNative, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType,
     TimeUnit, UnsignedNumber, WIDE_DIGITS_MAX, decimal_arrow,

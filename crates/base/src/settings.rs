@@ -386,7 +386,7 @@ impl Settings {
 
 /// Parses a number of bytes with an optional unit, for example `2GB`, `512 MiB` or `1000`. Units are decimal or
 /// binary, and case does not matter.
-fn parse_bytes(text: &str) -> Option<u64> {
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -103,11 +103,17 @@ impl Args {
 /// Returns the options with which the database is opened. Each of `settings` is `name=value`.
 pub(crate) fn database_options(settings: &[String], read_only: bool) -> Result<Options> {
     settings.iter().try_fold(Options::new().read_only(read_only), |options, setting| {
-        let (name, value) = setting.split_once('=').ok_or_else(|| {
-            Error::new(ErrorKind::InvalidParameter, format!("--set takes name=value, not \"{setting}\""))
-        })?;
-        options.set(name.trim(), value.trim())
+        let (name, value) = assignment(setting)?;
+        options.set(&name, &value)
     })
+}
+
+/// Reads `name=value`, the argument of `--set`.
+pub(crate) fn assignment(text: &str) -> Result<(String, String)> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| Error::new(ErrorKind::InvalidParameter, format!("--set takes name=value, not \"{text}\"")))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 #[cfg(test)]

@@ -63,7 +63,9 @@ impl FileSet {
         let mut files = Vec::new();
         let mut format = None;
         // Every file is opened and examined before the statement reads a row, so that a mistake fails early.
+        options.folders.check_pattern(pattern)?;
         for path in expand(pattern)? {
+            options.folders.check_file(&path)?;
             let (named, compression) = FileFormat::of_path(&path);
             let file = SourceFile::new(path, options.compression.unwrap_or(compression), &options.cancel)?;
             // An option overrides the name, and the name overrides the content.

@@ -29,7 +29,7 @@
 //!
 //! The modules, in the order in which data flows:
 //!
-//! - `options`, `pattern`, `source_file`: the options of a statement, and the files that it names.
+//! - `options`, `folders`, `pattern`, `source_file`: the options of a statement, and the files that it names.
 //! - `file_set`, `mapping`: several files as one, and the mapping from their columns to the target's.
 //! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`:
 //!   Parquet by row groups, and the parts that need not be read.
@@ -48,6 +48,7 @@ mod csv_dialect;
 mod csv_reader;
 mod csv_scan;
 mod file_set;
+mod folders;
 mod guard;
 mod ipc_file;
 mod jobs;
@@ -71,6 +72,7 @@ mod write_binary;
 mod write_text;
 
 pub use file_set::{FileColumn, FileSet};
+pub use folders::FileFolders;
 pub use jobs::{Batches, ReadProgress};
 pub use mapping::TargetColumn;
 pub use options::{Compression, FileFormat, OnError, ReadOptions, unknown_option};

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use rowmill_base::{Cancel, Error, ErrorKind, Result, nearest};
 
+use crate::folders::FileFolders;
+
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
@@ -133,6 +135,8 @@ pub struct ReadOptions {
     pub ignore_unknown: bool,
     /// Stops the reading of a pipe or device, which may have no end.
     pub cancel: Cancel,
+    /// The folders in which the files must lie.
+    pub folders: FileFolders,
 }
 
 impl Default for ReadOptions {
@@ -150,6 +154,7 @@ impl Default for ReadOptions {
             all_text: false,
             ignore_unknown: false,
             cancel: Cancel::new(),
+            folders: FileFolders::default(),
         }
     }
 }

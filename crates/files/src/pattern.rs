@@ -79,7 +79,7 @@ fn file_names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn has_wildcard(text: &str) -> bool {
+pub(crate) fn has_wildcard(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 

@@ -11,6 +11,7 @@
 //! - `sample`: SAMPLE BY and FILL; `latest`: LATEST ON; `duration`: lengths of time such as `15m`
 //! - `time_interval`: `ts IN '2026-11'`
 //! - `target`: the rows that UPDATE, DELETE and MERGE change
+//! - `reads`: the tables, columns and views that a statement reads, for the check of rights
 //! - `scope`: visible names; `result_name`: names of computed columns; `place`: positions of errors
 //!
 //! An expression is bound over the columns of FROM. While the expressions of a SELECT are bound, its [`Level`] collects
@@ -35,6 +36,7 @@ mod ordering;
 mod place;
 mod projection;
 mod query;
+mod reads;
 mod result_name;
 mod sample;
 mod scope;
@@ -65,8 +67,11 @@ use sqlparser::tokenizer::Span;
 
 use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use item_function::ItemParameter;
+use reads::BinderReads;
 use scope::{Clause, FromNames, NamedColumn, ScopeRelation, SelectLevel};
 use with::WithQuery;
+
+pub use reads::{ReadRelation, RelationRead};
 
 /// A query whose names and types are resolved.
 #[derive(Clone, Debug)]
@@ -120,7 +125,7 @@ pub fn bind(
 ) -> Result<BoundQuery> {
     let mut binder = Binder::new(catalog, spelling, parameters);
     let rows = binder.query(query)?;
-    Ok(binder.finish(rows))
+    binder.finish_checked(rows)
 }
 
 /// Binds expressions over `scope`. Each is cast to the type at its position in `wanted`, if there is one. `clause`
@@ -149,6 +154,7 @@ pub fn bind_exprs(
         };
         bound.push(value);
     }
+    binder.check_reads(None, &bound)?;
     binder.settle_parameters(&mut |each| {
         for expr in &mut bound {
             walk::rewrite_deep(expr, each);
@@ -197,7 +203,7 @@ pub fn bind_items(
     let items = binder.projection(items)?;
     let (exprs, columns_out) = binder.output(items);
     let plan = Logical::Map { input: Box::new(Logical::no_rows(columns)), exprs };
-    Ok(binder.finish(BoundRows { plan, columns: columns_out }))
+    binder.finish_checked(BoundRows { plan, columns: columns_out })
 }
 
 /// A rewrite that must be applied to every expression.
@@ -240,6 +246,7 @@ struct Binder<'a> {
     withs: Vec<Rc<WithQuery>>,
     /// The views around the current position.
     views: Vec<(String, ViewSpelling)>,
+    reads: BinderReads,
     depth: usize,
     /// Number of shared and recursive plans so far, which is the next free number.
     plan_count: usize,
@@ -272,6 +279,7 @@ impl<'a> Binder<'a> {
             levels: Vec::new(),
             withs: Vec::new(),
             views: Vec::new(),
+            reads: BinderReads::default(),
             depth: 0,
             plan_count: 0,
             expansions: 0,
@@ -280,6 +288,13 @@ impl<'a> Binder<'a> {
             item_parameters: Vec::new(),
             item_parameter_count: 0,
         }
+    }
+
+    /// Finishes a query whose result reads all of its columns.
+    fn finish_checked(mut self, rows: BoundRows) -> Result<BoundQuery> {
+        self.note_results(rows.columns.iter().map(|column| column.id));
+        self.check_reads(Some(&rows.plan), &[])?;
+        Ok(self.finish(rows))
     }
 
     fn finish(mut self, rows: BoundRows) -> BoundQuery {

@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{Cancel, Result, SqlType};
+use rowmill_base::{Cancel, Result, SqlType, ViewId};
 use rowmill_exec::batch::BatchSource;
 use rowmill_plan::{Constant, DynamicFunction, Predicate};
 use rowmill_storage::TableSource;
 use sqlparser::ast;
+
+use crate::binder::RelationRead;
 
 /// A name in lower case, with its schema if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +35,8 @@ pub enum CatalogRelation {
 /// A view: its text, parsed.
 #[derive(Clone, Debug)]
 pub struct CatalogView {
+    /// Identifies the view.
+    pub id: ViewId,
     /// The name as spelled.
     pub name: String,
     /// The query.
@@ -116,6 +120,16 @@ pub trait QueryCatalog {
     /// Levels of an expression at most (`expression_depth_max`). The stack of the caller must be large enough for them.
     fn expression_depth_max(&self) -> usize {
         EXPRESSION_DEPTH_DEFAULT
+    }
+
+    /// Whether [`QueryCatalog::check_reads`] must see what statements read.
+    fn checks_reads(&self) -> bool {
+        false
+    }
+
+    /// Checks what a statement reads, after it was bound. Returns an error if the statement may not read it.
+    fn check_reads(&self, _reads: &[RelationRead]) -> Result<()> {
+        Ok(())
     }
 
     /// The result of `now()` in microseconds since 1970-01-01 UTC: the time when the transaction began.

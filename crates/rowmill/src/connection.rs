@@ -7,7 +7,9 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
-use rowmill_sql::{CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState};
+use rowmill_sql::{
+    Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
+};
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
 
@@ -358,6 +360,12 @@ impl Connection {
     /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements).
     pub fn set_client(&mut self, client: ClientInfo) {
         self.session.set_client(client);
+    }
+
+    /// Lets `admission` decide when the engine runs the statements of this connection. Statements on keyed tables that
+    /// run as programs do not ask it.
+    pub fn set_admission(&mut self, admission: Arc<dyn Admission>) {
+        self.session.set_admission(Some(admission));
     }
 
     /// Whether a transaction is open, and in which state.

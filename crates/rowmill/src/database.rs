@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{IdleStatements, RunningStatement, RunningStatements, Session, Workers, query_threads};
+use rowmill_sql::{Authority, IdleStatements, RunningStatement, RunningStatements, Session, Workers, query_threads};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
@@ -56,7 +56,7 @@ impl Options {
 /// An open database. Clones share it. It closes when the last clone and the last connection are dropped.
 #[derive(Clone, Debug)]
 pub struct Database {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// The threads that run the queries of all connections.
     workers: Arc<Workers>,
     /// The cached statements of closed connections.
@@ -131,7 +131,13 @@ impl Database {
     /// Makes a new connection. This is cheap: a connection goes on with the statements that closed ones have prepared,
     /// so a program may open one for each transaction.
     pub fn connect(&self) -> Result<Connection> {
-        let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?;
+        self.connect_for(Authority::default())
+    }
+
+    /// Makes a new connection that acts for `authority`, for example for a client of a server that has logged in. All
+    /// other connections may do everything.
+    pub fn connect_for(&self, authority: Authority) -> Result<Connection> {
+        let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?.acting_for(authority);
         Connection::new(session.reusing(&self.idle).listed_in(&self.running), self.jobs.clone())
     }
 

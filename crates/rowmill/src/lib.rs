@@ -51,6 +51,7 @@ mod decimal;
 mod from_row;
 mod from_value;
 mod functions;
+mod login;
 mod params;
 mod row;
 mod rows;
@@ -97,8 +98,9 @@ pub use rowmill_base::{
 pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, and SQL text as a user types it.
 pub mod text {
+    pub use rowmill_base::parse_bytes;
     pub use rowmill_expr::text::writer::{TextColumn, format_value, write_json_string};
-    pub use rowmill_sql::{Lexeme, LexemeKind, SqlSplitter, TextStatement, is_complete, lexemes};
+    pub use rowmill_sql::{Lexeme, LexemeKind, SqlSplitter, TextStatement, is_complete, lexemes, without_passwords};
 }
 
 /// PostgreSQL's types, and the one by which each of ours goes over its wire protocol.
@@ -111,6 +113,14 @@ pub mod input {
     pub use rowmill_storage::spill::NamedTempFile;
 
     pub use rowmill_sql::files::{FileSet, ReadOptions, TargetColumn, unknown_option};
+}
+
+/// Who a connection acts for, and how clients of a server prove who they are.
+pub mod access {
+    pub use crate::login::LoginRole;
+    pub use rowmill_base::RoleId;
+    pub use rowmill_sql::files::FileFolders;
+    pub use rowmill_sql::{Actor, Admission, AdmissionGuard, Authority, ScramKey, ScramVerifier};
 }
 
 /// Results in the formats of files, written to streams.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::server_statement::milliseconds;
 use crate::wire_error::{UNSUPPORTED, WireError};
 
 /// Which values a setting takes.
@@ -17,6 +18,8 @@ enum ValueRule {
     StartsWith(&'static str),
     /// Schemas in which the engine looks anyway.
     SearchPath,
+    /// A time, as `milliseconds` reads it.
+    Time,
     /// The server alone decides.
     Fixed,
 }
@@ -54,7 +57,7 @@ static SETTINGS: &[PgSetting] = &[
     setting("default_transaction_deferrable", "off", false, ValueRule::OneOf(OFF)),
     setting("default_transaction_read_only", "off", true, ValueRule::OneOf(OFF)),
     setting("extra_float_digits", "1", false, ValueRule::Any),
-    setting("idle_in_transaction_session_timeout", "0", false, ValueRule::OneOf(&["0"])),
+    setting("idle_in_transaction_session_timeout", "0", false, ValueRule::Time),
     setting("in_hot_standby", "off", true, ValueRule::Fixed),
     setting("integer_datetimes", "on", true, ValueRule::Fixed),
     setting("IntervalStyle", "postgres", true, ValueRule::OneOf(&["postgres"])),
@@ -83,6 +86,7 @@ impl PgSetting {
         let unquoted = value.trim_matches(['\'', '"']);
         let is_allowed = match self.rule {
             ValueRule::Any => true,
+            ValueRule::Time => return milliseconds(unquoted).map(|_| ()),
             ValueRule::OneOf(values) => values.iter().any(|allowed| allowed.eq_ignore_ascii_case(unquoted)),
             ValueRule::StartsWith(start) => unquoted.to_ascii_lowercase().starts_with(start),
             ValueRule::SearchPath => value.split(',').all(|schema| {
@@ -127,6 +131,11 @@ impl ClientSettings {
     pub(crate) fn show(&self, name: &str) -> Option<(&'static str, String)> {
         let setting = PgSetting::of(name)?;
         Some((setting.name, self.value(setting)))
+    }
+
+    /// The value that a client has given to a setting.
+    pub(crate) fn changed(&self, name: &str) -> Option<&str> {
+        self.changed.get(name).map(String::as_str)
     }
 
     fn value(&self, setting: &PgSetting) -> String {

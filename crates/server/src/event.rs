@@ -18,6 +18,31 @@ pub enum ServerEvent {
         /// The address.
         address: SocketAddr,
     },
+    /// A client has logged in, or was let in because there are no users.
+    LoggedIn {
+        /// The address of the client.
+        client: SocketAddr,
+        /// The name that it has logged in with.
+        user: String,
+        /// The protocol.
+        protocol: &'static str,
+    },
+    /// A client was not let in.
+    LoginRefused {
+        /// The address of the client.
+        client: SocketAddr,
+        /// The name that it gave.
+        user: String,
+        /// Why. The client does not learn it.
+        reason: &'static str,
+    },
+    /// The certificate was read again.
+    CertificateLoaded,
+    /// The certificate could not be read again; the one of before stays.
+    CertificateRefused {
+        /// Why.
+        reason: String,
+    },
     /// A connection was refused before it could run a statement.
     Refused {
         /// The address of the client.
@@ -66,6 +91,14 @@ impl fmt::Display for ServerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServerEvent::Listening { protocol, address } => write!(f, "listening for {protocol} at {address}"),
+            ServerEvent::LoggedIn { client, user, protocol } => {
+                write!(f, "{client}: \"{user}\" logged in by {protocol}")
+            }
+            ServerEvent::LoginRefused { client, user, reason } => {
+                write!(f, "{client}: login of \"{user}\" refused: {reason}")
+            }
+            ServerEvent::CertificateLoaded => f.write_str("the certificate was read again"),
+            ServerEvent::CertificateRefused { reason } => write!(f, "the certificate stays as it was: {reason}"),
             ServerEvent::Refused { client, reason } => write!(f, "{client}: connection refused: {reason}"),
             ServerEvent::CancelRefused { client, connection } => {
                 write!(f, "{client}: cancel request for connection {connection} refused: the key is wrong")

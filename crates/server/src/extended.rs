@@ -3,6 +3,7 @@
 //! After an error all messages up to the next Sync are left out (`session.rs`).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -210,7 +211,12 @@ impl PgSession {
         // The portal leaves the map while it runs, because its statement may change the map.
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         let rows_max = u64::try_from(execute.max_rows).ok().filter(|max| *max > 0);
-        self.run_portal(&mut portal, rows_max, client)?;
+        let (statement, started) = (portal.statement.clone(), Instant::now());
+        let ran = self.run_portal(&mut portal, rows_max, client);
+        if let Some(statement) = statement {
+            self.log(&statement.sql, started, &ran);
+        }
+        ran?;
         // The statement may have ended the transaction, and its portals with it.
         if !self.block.is_idle() || matches!(portal.progress, PortalProgress::Rows(_)) {
             self.portals.insert(name.to_owned(), portal);

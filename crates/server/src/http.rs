@@ -25,6 +25,7 @@ mod answer_writer;
 mod body;
 mod channel_writer;
 mod console;
+mod entrance;
 mod export;
 mod import;
 mod import_options;
@@ -35,6 +36,7 @@ mod statements;
 mod write;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -43,7 +45,7 @@ use axum::http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN, VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use rowmill::output::WriteOptions;
@@ -53,14 +55,18 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
+use crate::event::ServerEvent;
 use crate::http::answer_format::AnswerFormat;
 use crate::http::answer_writer::{AnswerWriter, ContentCoding};
 use crate::http::body::read_body;
 use crate::http::channel_writer::{ChannelWriter, ChunkStream};
+use crate::http::entrance::{HttpConnections, HttpPeer, admit, login_of};
 use crate::http::export::ExportFile;
 use crate::http::request::QueryRequest;
 use crate::http::result_writer::write_result;
+use crate::login::ClientLogin;
 use crate::server::ServerShared;
+use crate::statement_log::StatementClock;
 use crate::wire_error::ADMIN_SHUTDOWN;
 
 pub(crate) use metrics::ServerMetrics;
@@ -74,8 +80,16 @@ const CHUNKS_MAX: usize = 4;
 /// Serves HTTP until the server stops.
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
     let routes = routes().into_iter().fold(Router::new(), |router, (path, _, handler)| router.route(path, handler));
-    let routes = routes.layer(from_fn(refuse_foreign)).with_state(Arc::clone(&shared));
-    let served = axum::serve(listener, routes).with_graceful_shutdown(async move { shared.stop.stopping().await });
+    let routes = routes
+        .layer(from_fn(refuse_foreign))
+        .layer(from_fn_with_state(Arc::clone(&shared), admit))
+        .with_state(Arc::clone(&shared))
+        .into_make_service_with_connect_info::<HttpPeer>();
+    let connections = match HttpConnections::start(listener, &shared) {
+        Ok(connections) => connections,
+        Err(error) => return shared.report(&ServerEvent::AcceptFailed { reason: error.to_string() }),
+    };
+    let served = axum::serve(connections, routes).with_graceful_shutdown(async move { shared.stop.stopping().await });
     // axum tries again by itself after an error of the socket, so the end is always the stop of the server.
     let _ = served.await;
 }
@@ -117,10 +131,13 @@ async fn refuse_foreign(request: Request, next: Next) -> Response {
     let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or("?"));
     // Browsers send GET requests of pages without an Origin, but tell whether the page is one of another site.
     let is_of_page = header_text(headers, SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none");
-    let is_own = origin.map_or(!is_of_page, |origin| origin.strip_prefix("http://") == Some(host));
+    let is_host = |origin: &str| origin.strip_prefix("http://").or(origin.strip_prefix("https://")) == Some(host);
+    let is_own = origin.map_or(!is_of_page, is_host);
+    // A foreign name that points to this server does not make a browser send the password.
+    let has_proof = request.extensions().get::<ClientLogin>().is_some_and(ClientLogin::has_proof);
     // Other sites may link to the console.
     let is_link = request.method() == Method::GET && request.uri().path() == "/";
-    if is_local(host) && (is_own || is_link) {
+    if (is_local(host) || has_proof) && (is_own || is_link) {
         return next.run(request).await;
     }
     let message =
@@ -163,7 +180,7 @@ async fn query(State(shared): State<Arc<ServerShared>>, request: Request) -> Res
         Ok(read) => read,
         Err(message) => return failure(StatusCode::BAD_REQUEST, "22023", &message),
     };
-    start(request, AnswerShape::of_format(format, &head.headers), shared).await
+    start(request, AnswerShape::of_format(format, &head.headers), login_of(&head), shared).await
 }
 
 /// How the result of a statement is sent.
@@ -215,11 +232,11 @@ fn read_request(headers: &HeaderMap, query: Option<&str>, body: &[u8]) -> Result
 }
 
 /// Starts a statement and answers with its result, which is sent while it is computed.
-async fn start(request: QueryRequest, shape: AnswerShape, shared: Arc<ServerShared>) -> Response {
+async fn start(request: QueryRequest, shape: AnswerShape, login: ClientLogin, shared: Arc<ServerShared>) -> Response {
     let (started, wait) = oneshot::channel();
     let (chunks, receiver) = mpsc::channel(CHUNKS_MAX);
     let headers = shape.headers();
-    spawn_blocking(move || run(&request, &shape, &shared, started, chunks));
+    spawn_blocking(move || run(&request, &shape, &login, &shared, started, chunks));
     match wait.await {
         Ok(Ok(())) => {
             let body = Body::from_stream(ChunkStream::new(receiver));
@@ -234,11 +251,12 @@ async fn start(request: QueryRequest, shape: AnswerShape, shared: Arc<ServerShar
 fn run(
     request: &QueryRequest,
     shape: &AnswerShape,
+    login: &ClientLogin,
     shared: &Arc<ServerShared>,
     started: oneshot::Sender<Result<(), Error>>,
     chunks: mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) {
-    let (mut connection, _registered) = match RegisteredRequest::connect(shared) {
+    let (mut connection, _registered) = match RegisteredRequest::connect(shared, login) {
         Ok(connected) => connected,
         // If the receiver is gone, the client is gone too.
         Err(error) => return drop(started.send(Err(error))),
@@ -249,6 +267,7 @@ fn run(
         watched.closed().await;
         handle.cancel();
     });
+    let clock = StatementClock { user: &login.name, client: login.client, started: Instant::now() };
     let params: Vec<Param<'_>> = request.params.iter().map(Param::from).collect();
     let outcome = match shape.download {
         None => connection.run_one(&request.sql, &params),
@@ -269,9 +288,11 @@ fn run(
                 }
                 write_result(outcome, &notices, shape.format, &options, writer);
             }
+            shared.logs.statement(&clock, &request.sql, None);
         }
         Err(error) => {
             shared.metrics.count_error();
+            shared.logs.statement(&clock, &request.sql, Some(error.sqlstate()));
             let _ = started.send(Err(error));
         }
     }
@@ -296,14 +317,15 @@ struct RegisteredRequest<'s> {
 }
 
 impl<'s> RegisteredRequest<'s> {
-    /// Opens a connection for a request, registers the request and counts it.
-    fn connect(shared: &'s ServerShared) -> rowmill::Result<(Connection, RegisteredRequest<'s>)> {
-        let mut connection = shared.database.connect()?;
+    /// Opens a connection for a request of a client, registers the request and counts it.
+    fn connect(shared: &'s ServerShared, login: &ClientLogin) -> rowmill::Result<(Connection, RegisteredRequest<'s>)> {
+        let mut connection = shared.connect(login)?;
         let key = shared.cancels.register(connection.cancel_handle())?;
         connection.set_client(ClientInfo {
             protocol: Some("http"),
             connection: u64::try_from(key.number).ok(),
-            ..ClientInfo::default()
+            user: login.has_proof().then(|| login.name.to_string()),
+            address: login.client.map(|client| client.to_string()),
         });
         shared.metrics.count_http();
         Ok((connection, RegisteredRequest { shared, number: key.number }))
@@ -319,10 +341,14 @@ impl Drop for RegisteredRequest<'_> {
 /// The status of an answer to a statement that failed.
 fn status(kind: ErrorKind) -> StatusCode {
     match kind {
+        ErrorKind::InsufficientPrivilege => StatusCode::FORBIDDEN,
+        ErrorKind::InvalidAuthorization => StatusCode::UNAUTHORIZED,
         ErrorKind::UndefinedTable | ErrorKind::UndefinedFile => StatusCode::NOT_FOUND,
         ErrorKind::SerializationFailure | ErrorKind::UniqueViolation => StatusCode::CONFLICT,
         ErrorKind::Deadline => StatusCode::REQUEST_TIMEOUT,
-        ErrorKind::MemoryLimit | ErrorKind::DiskFull | ErrorKind::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::MemoryLimit | ErrorKind::DiskFull | ErrorKind::Cancelled | ErrorKind::TooManyStatements => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         ErrorKind::Internal | ErrorKind::Io | ErrorKind::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }

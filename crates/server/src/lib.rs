@@ -23,8 +23,10 @@
 //!
 //! The modules, in the order in which a connection meets them:
 //!
-//! - `options`, `server`, `shutdown`, `event`: what the server is told, its life, and what it reports.
-//! - `listener`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
+//! - `config`, `options`, `server`, `shutdown`, `event`: what the server is told, its life, and what it reports.
+//!   `statement_log`: which statements it logs. `lanes`: how many of them run at a time.
+//! - `listener`, `transport`, `tls`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
+//! - `login`, `authentication`, `scram`: who a client is, for all protocols and over PostgreSQL's.
 //! - `socket`, `frame`, `backend`: bytes to messages and back.
 //! - `session`, `transaction_block`, `simple_query`, `extended`, `portal`, `copy`: the statements of a session.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
@@ -32,9 +34,11 @@
 //! - `http`: statements, results and files over HTTP, counters, and the console.
 //! - `line`: rows that come as line protocol, over HTTP.
 
+mod authentication;
 mod backend;
 mod cancel;
 mod client_settings;
+pub mod config;
 mod copy;
 mod decode;
 mod encode;
@@ -42,10 +46,13 @@ mod event;
 mod extended;
 mod frame;
 mod http;
+mod lanes;
 mod line;
 mod listener;
+mod login;
 mod options;
 mod portal;
+mod scram;
 mod server;
 mod server_statement;
 mod session;
@@ -54,10 +61,14 @@ mod simple_query;
 mod socket;
 mod sql_words;
 mod startup;
+mod statement_log;
+mod tls;
 mod transaction_block;
+mod transport;
 mod wire_error;
 
 pub use copy::StreamCopy;
 pub use event::{EventSink, ServerEvent};
-pub use options::{DEFAULT_SETTINGS, ServerLimits, ServerOptions};
+pub use options::{DEFAULT_SETTINGS, ServerLimits, ServerLogs, ServerOptions};
 pub use server::Server;
+pub use tls::TlsFiles;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use rowmill::{Database, Error, Result};
+use rowmill::access::FileFolders;
+use rowmill::{Connection, Database, Error, Result};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,9 +14,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cancel::CancelRegistry;
 use crate::event::{EventSink, ServerEvent};
 use crate::http::{self, ServerMetrics};
+use crate::lanes::{EngineLanes, LaneRequests};
 use crate::listener;
-use crate::options::{ServerLimits, ServerOptions};
+use crate::login::{ClientLogin, Doorkeeper};
+use crate::options::{ServerLimits, ServerLogs, ServerOptions};
 use crate::shutdown::{StopPhase, StopSignal};
+use crate::statement_log;
+use crate::tls::ServerTls;
 
 /// How long cancelled statements may take to notice.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
@@ -31,11 +36,36 @@ pub(crate) struct ServerShared {
     /// Open connections of the wire protocol, with those that have not logged in.
     pub(crate) connections: AtomicUsize,
     pub(crate) metrics: ServerMetrics,
+    /// Open connections of HTTP.
+    pub(crate) http_connections: AtomicUsize,
+    pub(crate) doorkeeper: Doorkeeper,
+    pub(crate) tls: Option<Arc<ServerTls>>,
+    /// Whether clients without TLS are refused.
+    pub(crate) requires_tls: bool,
+    /// The statements that are logged.
+    pub(crate) logs: ServerLogs,
+    lanes: Arc<EngineLanes>,
     events: Option<EventSink>,
 }
 
 impl ServerShared {
+    fn reload_certificate(&self) {
+        let Some(tls) = &self.tls else { return };
+        match tls.reload() {
+            Ok(()) => self.report(&ServerEvent::CertificateLoaded),
+            Err(error) => self.report(&ServerEvent::CertificateRefused { reason: error.message().to_owned() }),
+        }
+    }
+
+    /// Opens a connection to the database for a client.
+    pub(crate) fn connect(&self, login: &ClientLogin) -> Result<Connection> {
+        let mut connection = self.database.connect_for(login.authority.clone())?;
+        connection.set_admission(Arc::new(LaneRequests(Arc::clone(&self.lanes))));
+        Ok(connection)
+    }
+
     pub(crate) fn report(&self, event: &ServerEvent) {
+        statement_log::event(event);
         if let Some(sink) = &self.events {
             sink(event);
         }
@@ -67,19 +97,37 @@ impl Server {
     /// Binds the addresses and begins to serve `database`. Returns an error if an address is not allowed or in use.
     pub fn start(database: Database, options: ServerOptions) -> Result<Server> {
         options.check()?;
-        let ServerOptions { pg, http, limits, events } = options;
+        options.check_reach(database.requires_login()?)?;
+        let ServerOptions { pg, http, tls, requires_tls, folders, logs, limits, events } = options;
+        let lanes = EngineLanes::new(&limits);
+        let tls = tls.map(ServerTls::load).transpose()?.map(Arc::new);
+        let doorkeeper = Doorkeeper::new(FileFolders::only(&folders)?)?;
         let failed = |error: std::io::Error| Error::io("starting the threads of the server", &error);
         let runtime = Builder::new_multi_thread()
             // Network threads only move bytes; the engine needs the processors.
             .worker_threads(1)
-            .max_blocking_threads(limits.running_max.max(1))
+            .max_blocking_threads(lanes.threads())
             .thread_name("rowmill-server")
             .enable_all()
             .build()
             .map_err(failed)?;
         let (stop, cancels, connections) = (StopSignal::new(), CancelRegistry::default(), AtomicUsize::new(0));
         let metrics = ServerMetrics::new();
-        let shared = Arc::new(ServerShared { database, limits, stop, cancels, connections, metrics, events });
+        let shared = Arc::new(ServerShared {
+            database,
+            limits,
+            stop,
+            cancels,
+            connections,
+            metrics,
+            http_connections: AtomicUsize::new(0),
+            doorkeeper,
+            tls,
+            requires_tls,
+            logs,
+            lanes,
+            events,
+        });
         let mut server = Server { runtime, shared, pg_address: None, http_address: None };
         if let Some(address) = pg {
             let (listener, address) = server.bind("PostgreSQL's protocol", address)?;
@@ -112,14 +160,24 @@ impl Server {
         self.http_address
     }
 
-    /// Serves until the process gets SIGINT or SIGTERM, and then stops.
+    /// Reads the files of the certificate again. New connections get the new one; if it cannot be used, the one of
+    /// before stays.
+    pub fn reload_certificate(&self) {
+        self.shared.reload_certificate();
+    }
+
+    /// Serves until the process gets SIGINT or SIGTERM, and then stops. SIGHUP makes it read the certificate again.
     pub fn run_until_signal(self) -> Result<()> {
         let waited = self.runtime.block_on(async {
             let mut interrupt = signal(SignalKind::interrupt())?;
             let mut terminate = signal(SignalKind::terminate())?;
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
+            let mut hang_up = signal(SignalKind::hangup())?;
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => break,
+                    _ = terminate.recv() => break,
+                    _ = hang_up.recv() => self.shared.reload_certificate(),
+                }
             }
             std::io::Result::Ok(())
         });

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::response::{CommandComplete, ReadyForQuery};
@@ -13,10 +14,12 @@ use crate::cancel::CancelKey;
 use crate::client_settings::{ClientSettings, ReportedSetting};
 use crate::event::ServerEvent;
 use crate::extended::PreparedOnWire;
+use crate::login::ClientLogin;
 use crate::portal::Portal;
 use crate::server::ServerShared;
 use crate::server_statement::milliseconds;
 use crate::socket::{Arrival, ClientStream, NoMessage};
+use crate::statement_log::StatementClock;
 use crate::transaction_block::TransactionBlock;
 use crate::wire_error::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION, StatementFault, StepResult, WireError, notice};
 
@@ -24,7 +27,9 @@ use crate::wire_error::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION, StatementFault, Step
 pub(crate) struct PgSession {
     pub(crate) connection: Connection,
     pub(crate) shared: Arc<ServerShared>,
-    client: SocketAddr,
+    /// The name that the client has logged in with.
+    pub(crate) user: Arc<str>,
+    pub(crate) client: SocketAddr,
     cancel_number: i32,
     /// Prepared statements by name; the unnamed one has the empty name.
     pub(crate) statements: HashMap<String, Arc<PreparedOnWire>>,
@@ -53,12 +58,23 @@ impl ReportedSetting {
 
 impl PgSession {
     /// Makes a session, and returns it with the key that cancels its statements.
-    pub(crate) fn new(shared: Arc<ServerShared>, client: SocketAddr) -> rowmill::Result<(PgSession, CancelKey)> {
-        let connection = shared.database.connect()?;
+    pub(crate) fn new(
+        shared: Arc<ServerShared>,
+        client: SocketAddr,
+        login: &ClientLogin,
+    ) -> rowmill::Result<(PgSession, CancelKey)> {
+        let mut connection = shared.connect(login)?;
         let key = shared.cancels.register(connection.cancel_handle())?;
+        connection.set_client(ClientInfo {
+            user: Some(login.name.to_string()),
+            address: Some(client.to_string()),
+            protocol: Some("pg"),
+            connection: u64::try_from(key.number).ok(),
+        });
         let session = PgSession {
             connection,
             shared,
+            user: Arc::clone(&login.name),
             client,
             cancel_number: key.number,
             statements: HashMap::new(),
@@ -68,16 +84,6 @@ impl PgSession {
             is_skipping: false,
         };
         Ok((session, key))
-    }
-
-    /// Notes who has logged in, for the list of running statements.
-    pub(crate) fn note_user(&mut self, user: &str) {
-        self.connection.set_client(ClientInfo {
-            user: Some(user.to_owned()),
-            address: Some(self.client.to_string()),
-            protocol: Some("pg"),
-            connection: u64::try_from(self.cancel_number).ok(),
-        });
     }
 
     /// Gives a setting the value that the client wants at its start.
@@ -91,6 +97,27 @@ impl PgSession {
             name => format!("SET \"{name}\" = '{}'", value.replace('\'', "''")),
         };
         self.connection.execute_batch(&sql).map(|_| ()).map_err(|error| WireError::of(&error))
+    }
+
+    /// How long the session may wait for its next message. `None` if no transaction is open, or without a limit.
+    pub(crate) fn idle_limit(&self) -> Option<Duration> {
+        if self.block.is_idle() {
+            return None;
+        }
+        let own = self.settings.changed("idle_in_transaction_session_timeout");
+        let own = own.and_then(|value| milliseconds(value).ok()).map(Duration::from_millis);
+        Some(own.unwrap_or(self.shared.limits.idle_transaction_timeout)).filter(|limit| !limit.is_zero())
+    }
+
+    /// Logs a statement that has ended.
+    pub(crate) fn log(&self, sql: &str, started: Instant, ran: &StepResult) {
+        let failure = match ran {
+            Ok(()) => None,
+            Err(StatementFault::Failed(error)) => Some(error.sqlstate),
+            Err(StatementFault::Lost(_)) => Some("08006"),
+        };
+        let clock = StatementClock { user: &self.user, client: Some(self.client), started };
+        self.shared.logs.statement(&clock, sql, failure);
     }
 
     /// Runs messages as long as they follow each other. Runs on a session thread.

@@ -1,5 +1,7 @@
 //! The simple protocol: a text of one or several statements, whose rows go as text.
 
+use std::time::Instant;
+
 use pgwire::messages::response::EmptyQueryResponse;
 use rowmill::Outcome;
 
@@ -28,7 +30,10 @@ impl PgSession {
             if is_several && !is_control(&first) {
                 self.block.begin_implicit(&mut self.connection)?;
             }
-            self.simple_statement(text, part, &first, client)?;
+            let started = Instant::now();
+            let ran = self.simple_statement(text, part, &first, client);
+            self.log(&part.sql, started, &ran);
+            ran?;
             self.forget_portals();
         }
         self.end_implicit(client)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use pgwire::messages::{Message, PgWireFrontendMessage};
+use rustls::ServerConnection;
 
 use crate::backend::{OUTPUT_BYTES, put};
 use crate::frame::{BrokenFrame, next_message};
@@ -29,25 +30,41 @@ pub(crate) enum Arrival {
     End,
 }
 
-/// A socket in blocking mode.
+/// A socket in blocking mode, plain or with TLS on top of it.
 pub(crate) struct SessionSocket {
     stream: TcpStream,
+    tls: Option<Box<ServerConnection>>,
     stalled: Duration,
 }
 
 impl SessionSocket {
     /// Takes a socket over from the network threads.
-    pub(crate) fn blocking(stream: TcpStream, stalled: Duration) -> io::Result<SessionSocket> {
+    pub(crate) fn blocking(
+        stream: TcpStream,
+        tls: Option<Box<ServerConnection>>,
+        stalled: Duration,
+    ) -> io::Result<SessionSocket> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LINGER))?;
         stream.set_write_timeout(Some(stalled))?;
-        Ok(SessionSocket { stream, stalled })
+        Ok(SessionSocket { stream, tls, stalled })
     }
 
     /// Gives the socket back to the network threads.
-    pub(crate) fn into_nonblocking(self) -> io::Result<TcpStream> {
+    pub(crate) fn into_nonblocking(self) -> io::Result<(TcpStream, Option<Box<ServerConnection>>)> {
         self.stream.set_nonblocking(true)?;
-        Ok(self.stream)
+        Ok((self.stream, self.tls))
+    }
+
+    fn read_once(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.stream.read(bytes),
+            Some(tls) => match rustls::Stream::new(&mut **tls, &mut self.stream).read(bytes) {
+                // Many clients close the socket without the end of TLS. The session ends in both cases.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+        }
     }
 
     /// Reads what has arrived.
@@ -55,7 +72,7 @@ impl SessionSocket {
         let start = input.len();
         input.resize(start + READ_BYTES, 0);
         let read = loop {
-            match self.stream.read(&mut input[start..]) {
+            match self.read_once(&mut input[start..]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read,
             }
@@ -92,7 +109,13 @@ impl SessionSocket {
         if output.is_empty() {
             return Ok(());
         }
-        let sent = self.stream.write_all(output);
+        let sent = match &mut self.tls {
+            None => self.stream.write_all(output),
+            Some(tls) => {
+                let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
+                stream.write_all(output).and_then(|()| stream.flush())
+            }
+        };
         output.clear();
         sent.map_err(|error| match is_timeout(&error) {
             true => io::Error::new(ErrorKind::TimedOut, "the client does not read its answer"),

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! client                          server
-//! SSLRequest / GSSENCRequest  ──► 'N': the connection goes on without encryption
+//! SSLRequest                  ──► 'S': TLS begins; 'N' without a certificate: the connection goes on without it
+//! GSSENCRequest               ──► 'N'
 //! CancelRequest               ──► (nothing; the connection ends)
 //! Startup                     ──► Authentication OK, ParameterStatus..., BackendKeyData, ReadyForQuery
 //! ```
@@ -18,11 +19,13 @@ use pgwire::messages::{
     DecodeContext, PgWireFrontendMessage, ProtocolVersion, SslNegotiationMetaMessage, cancel, startup,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::backend::put;
 use crate::cancel::CancelKey;
+use crate::login::ClientLogin;
 use crate::session::PgSession;
+use crate::tls::ServerTls;
+use crate::transport::ClientTransport;
 use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
 
 /// The most bytes of a message of the start. PostgreSQL has the same limit.
@@ -52,8 +55,10 @@ pub(crate) struct LoginRequest {
 pub(crate) enum StartFault {
     /// The client has gone.
     Lost(io::Error),
-    /// The client must be told why it is refused.
+    /// The client broke the protocol and must be told how.
     Refused(WireError),
+    /// The client is not let in and must be told so. The reason was reported already.
+    NotAdmitted(WireError),
 }
 
 impl From<io::Error> for StartFault {
@@ -67,14 +72,22 @@ fn broken(what: impl Into<String>) -> StartFault {
 }
 
 /// Reads messages until the client has said what it wants.
-pub(crate) async fn read_request(stream: &mut TcpStream) -> Result<StartRequest, StartFault> {
+pub(crate) async fn read_request(
+    stream: &mut ClientTransport,
+    tls: Option<&ServerTls>,
+) -> Result<StartRequest, StartFault> {
     let mut requests = 0;
     loop {
         let frame = read_frame(stream).await?;
         let answer = match decode(frame).map_err(StartFault::Refused)? {
-            PgWireFrontendMessage::SslNegotiation(SslNegotiationMetaMessage::PostgresSsl(_)) => {
-                SslResponse::BYTE_REFUSE
-            }
+            PgWireFrontendMessage::SslNegotiation(SslNegotiationMetaMessage::PostgresSsl(_)) => match tls {
+                Some(tls) if !stream.is_tls() => {
+                    stream.write_all(&[SslResponse::BYTE_ACCEPT]).await?;
+                    stream.begin_tls(tls).await?;
+                    continue;
+                }
+                _ => SslResponse::BYTE_REFUSE,
+            },
             PgWireFrontendMessage::SslNegotiation(SslNegotiationMetaMessage::PostgresGss(_)) => {
                 GssEncResponse::BYTE_REFUSE
             }
@@ -91,7 +104,7 @@ pub(crate) async fn read_request(stream: &mut TcpStream) -> Result<StartRequest,
 }
 
 /// Reads one message of the start, which has no type.
-async fn read_frame(stream: &mut TcpStream) -> Result<BytesMut, StartFault> {
+async fn read_frame(stream: &mut ClientTransport) -> Result<BytesMut, StartFault> {
     let length = stream.read_u32().await? as usize;
     if !(START_BYTES_MIN..=START_BYTES_MAX).contains(&length) {
         return Err(broken(format!(
@@ -172,16 +185,24 @@ impl LoginRequest {
         Ok(settings)
     }
 
+    /// The name that the client logs in with.
+    pub(crate) fn user(&self) -> Result<&str, WireError> {
+        let user = self.parameters.get("user").map(String::as_str).filter(|user| !user.is_empty());
+        user.ok_or_else(|| WireError::new("28000", "no PostgreSQL user name specified in startup packet"))
+    }
+
     /// Makes the answer to the login: all messages up to the first ReadyForQuery.
-    pub(crate) fn answer(&self, session: &mut PgSession, key: &CancelKey) -> Result<BytesMut, WireError> {
+    pub(crate) fn answer(
+        &self,
+        session: &mut PgSession,
+        login: &ClientLogin,
+        key: &CancelKey,
+    ) -> Result<BytesMut, WireError> {
         if self.parameters.get("replication").is_some_and(|value| value != "false") {
             return Err(WireError::new("0A000", "replication is not supported"));
         }
-        let user = self.parameters.get("user").filter(|user| !user.is_empty());
-        let user =
-            user.ok_or_else(|| WireError::new("28000", "no PostgreSQL user name specified in startup packet"))?;
-        session.settings.fix("session_authorization", user);
-        session.note_user(user);
+        session.settings.fix("session_authorization", &login.name);
+        session.settings.fix("is_superuser", if login.is_superuser { "on" } else { "off" });
         for (name, value) in self.settings()? {
             session.set_at_start(&name, &value)?;
         }
@@ -227,7 +248,7 @@ fn options(text: &str) -> Result<Vec<(String, String)>, WireError> {
 }
 
 /// Tells a client why it is refused, as far as it listens.
-pub(crate) async fn refuse(stream: &mut TcpStream, error: &WireError) {
+pub(crate) async fn refuse(stream: &mut ClientTransport, error: &WireError) {
     let mut out = BytesMut::new();
     put(&mut out, &error.response("FATAL"));
     // The client may have gone; then it needs no reason.

@@ -9,6 +9,8 @@ use rowmill_exec::workers::Workers;
 use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{Engine, Snapshot};
 
+use crate::access::{Access, Authority};
+use crate::files::FileFolders;
 use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
 use crate::session::Work;
@@ -39,6 +41,8 @@ pub(crate) struct StatementContext {
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
     /// The value of `now()` in this statement: microseconds since 1970-01-01 UTC.
     pub(crate) now_us: i64,
+    /// Who runs the statement.
+    pub(crate) authority: Authority,
 }
 
 impl StatementContext {
@@ -58,7 +62,18 @@ impl StatementContext {
             objects: Arc::clone(work.session.objects()),
             scans: Mutex::default(),
             now_us: work.now_us(),
+            authority: work.session.authority().clone(),
         })
+    }
+
+    /// What the statement may do.
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access::of(self.snapshot.catalog(), self.authority.actor)
+    }
+
+    /// The folders in which the files of the statement must lie.
+    pub(crate) fn folders(&self) -> FileFolders {
+        if self.access().is_unlimited() { FileFolders::default() } else { self.authority.folders.clone() }
     }
 
     /// Lets `progress` count with `metrics` and makes it a part of the statement's progress.

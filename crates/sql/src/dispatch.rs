@@ -4,12 +4,12 @@ use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::ast::{DescribeAlias, Statement as Sql};
 
 use crate::outcome::Outcome;
-use crate::parse::StatementBody;
+use crate::parse::{AccessStatement, StatementBody};
 use crate::session::Work;
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, alter_time_table, analyze, check, copy, create_table, describe, drop, index, lock, maintenance,
-    materialized_view, refresh, schema, sequence, show, transaction, truncate, view,
+    alter_table, alter_time_table, analyze, check, copy, create_table, describe, drop, grant, index, lock, maintenance,
+    materialized_view, refresh, role, schema, sequence, show, transaction, truncate, view,
 };
 use crate::{explain, settings};
 
@@ -26,6 +26,12 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Copy(statement) => copy::run(work, statement),
         StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
         StatementBody::AlterTimeTable(alter) => alter_time_table::run(work, alter),
+        StatementBody::Access(statement) => match &**statement {
+            AccessStatement::Grant(_) | AccessStatement::GrantRole { .. } | AccessStatement::SetOwner { .. } => {
+                grant::run(work, statement)
+            }
+            statement => role::run(work, statement),
+        },
         StatementBody::Sql(sql) => run_sql(work, sql),
     }
 }

@@ -7,6 +7,7 @@
 use parking_lot::Mutex;
 use rowmill_base::Settings;
 
+use crate::access::Actor;
 use crate::statement_cache::StatementCache;
 
 /// The most caches that are kept. More would only serve programs that close and open that many connections at once.
@@ -15,27 +16,29 @@ const CACHES_MAX: usize = 16;
 /// The caches of the closed connections of one database.
 #[derive(Default)]
 pub struct IdleStatements {
-    /// Each cache with the settings that its statements were made for, the last closed connection last.
-    caches: Mutex<Vec<(Settings, StatementCache)>>,
+    /// Each cache with the settings and the actor that its statements were made for, the last closed connection last.
+    /// Plans are not checked again, so an actor must never get those of another one.
+    caches: Mutex<Vec<(Settings, Actor, StatementCache)>>,
 }
 
 impl IdleStatements {
-    /// Takes the cache that was given back last, if one was made for these settings. Otherwise returns an empty one.
-    pub(crate) fn take(&self, settings: &Settings) -> StatementCache {
+    /// Takes the cache that was given back last, if one was made for these settings and this actor. Otherwise returns an
+    /// empty one.
+    pub(crate) fn take(&self, settings: &Settings, actor: Actor) -> StatementCache {
         let mut caches = self.caches.lock();
-        match caches.iter().rposition(|(made_for, _)| made_for == settings) {
-            Some(at) => caches.remove(at).1,
+        match caches.iter().rposition(|(made_for, of, _)| made_for == settings && *of == actor) {
+            Some(at) => caches.remove(at).2,
             None => StatementCache::default(),
         }
     }
 
     /// Keeps the cache of a connection that closes.
-    pub(crate) fn give_back(&self, settings: Settings, cache: StatementCache) {
+    pub(crate) fn give_back(&self, settings: Settings, actor: Actor, cache: StatementCache) {
         let mut caches = self.caches.lock();
         if caches.len() == CACHES_MAX {
             caches.remove(0);
         }
-        caches.push((settings, cache));
+        caches.push((settings, actor, cache));
     }
 }
 
@@ -59,24 +62,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_taken_once_and_only_for_its_settings() {
+    fn a_cache_is_taken_once_and_only_for_its_settings_and_its_actor() {
         let idle = IdleStatements::default();
         let mut others = Settings::default();
         others.set("batch_rows", "1").unwrap();
-        idle.give_back(Settings::default(), cache("SELECT 1"));
-        assert!(idle.take(&others).parsed("SELECT 1", 0).is_none());
-        assert!(idle.take(&Settings::default()).parsed("SELECT 1", 0).is_some());
-        assert!(idle.take(&Settings::default()).parsed("SELECT 1", 0).is_none());
+        let (host, role) = (Actor::Host, Actor::Role(rowmill_base::RoleId(1)));
+        idle.give_back(Settings::default(), host, cache("SELECT 1"));
+        assert!(idle.take(&others, host).parsed("SELECT 1", 0).is_none());
+        assert!(idle.take(&Settings::default(), role).parsed("SELECT 1", 0).is_none());
+        assert!(idle.take(&Settings::default(), host).parsed("SELECT 1", 0).is_some());
+        assert!(idle.take(&Settings::default(), host).parsed("SELECT 1", 0).is_none());
     }
 
     #[test]
     fn the_oldest_caches_go_first() {
         let idle = IdleStatements::default();
         for number in 0..=CACHES_MAX {
-            idle.give_back(Settings::default(), cache(&format!("SELECT {number}")));
+            idle.give_back(Settings::default(), Actor::Host, cache(&format!("SELECT {number}")));
         }
         assert_eq!(idle.caches.lock().len(), CACHES_MAX);
-        assert!(idle.take(&Settings::default()).parsed(&format!("SELECT {CACHES_MAX}"), 0).is_some());
-        assert!(idle.caches.lock().iter_mut().all(|(_, cache)| cache.parsed("SELECT 0", 0).is_none()));
+        assert!(idle.take(&Settings::default(), Actor::Host).parsed(&format!("SELECT {CACHES_MAX}"), 0).is_some());
+        assert!(idle.caches.lock().iter_mut().all(|(.., cache)| cache.parsed("SELECT 0", 0).is_none()));
     }
 }

@@ -26,11 +26,14 @@
 //!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `statement_functions`,
 //!   `materialized_list`, `sequence_functions`: tables and functions that the session itself answers. `session_objects`:
 //!   those that the program adds to its connection.
+//! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
+//!   `redaction`: statements as logs may show them.
 //! - `assign`: from the type of a value to the type of its column. `cell_builder`: columns of rows that come value by
 //!   value.
 //! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
 //!   that have no other home, and errors of exhausted limits.
 
+mod access;
 mod assign;
 mod catalog;
 mod cell_builder;
@@ -61,9 +64,11 @@ mod prepared;
 mod program;
 mod query;
 mod query_catalog;
+mod redaction;
 mod refresher;
 mod running_statements;
 mod scan_progress;
+mod scram_verifier;
 mod sequence_functions;
 mod session;
 mod session_objects;
@@ -79,6 +84,7 @@ mod table_order_function;
 mod walk;
 mod workers;
 
+pub use access::{Actor, Authority};
 pub use cell_builder::{CellBuilder, Conversion, RowBuilder, converted};
 pub use idle_statements::IdleStatements;
 pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
@@ -88,12 +94,14 @@ pub use param::Param;
 pub use parse::Statement;
 pub use pg_catalog::type_oids as pg_types;
 pub use prepared::PreparedStatement;
+pub use redaction::without_passwords;
 pub use refresher::Refresher;
 pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
 pub use rowmill_plan::{Constant, Volatility};
 pub use running_statements::{ClientInfo, RunningStatement, RunningStatements};
-pub use session::{CancelHandle, Session};
+pub use scram_verifier::{ITERATIONS as SCRAM_ITERATIONS, ScramKey, ScramVerifier, token_hash};
+pub use session::{Admission, AdmissionGuard, CancelHandle, Session};
 pub use session_objects::{HostFunction, ScalarBody, TableBody};
 pub use shape::StatementShape;
 pub use splitter::{SqlSplitter, TextStatement};

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::ArrayRef;
 use rowmill_base::{Error, ErrorKind, Isolation, Result, nearest};
-use rowmill_txn::{Savepoint, Transaction};
+use rowmill_txn::{Catalog, Savepoint, Transaction};
 
 use crate::cell_builder::{Conversion, RowBuilder};
 use crate::param::Param;
@@ -87,6 +87,11 @@ impl OpenTransaction {
     /// Sets the isolation level of a transaction that has run no statement yet.
     pub(crate) fn set_isolation(&mut self, isolation: Isolation) {
         self.transaction.set_isolation(isolation);
+    }
+
+    /// The definitions that the next statement sees.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        self.transaction.catalog()
     }
 
     /// The version of the definitions that the next statement sees.

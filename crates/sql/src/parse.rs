@@ -6,8 +6,10 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH` and the clauses of time tables.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH`, those about roles and rights, and the
+//! clauses of time tables.
 
+mod access;
 mod alter_time_table;
 mod copy;
 mod materialized_view;
@@ -36,6 +38,7 @@ use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statem
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
 use crate::statement::write::ChangeSyntax;
+pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStatement, RoleOptions};
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use materialized_view::{RefreshClause, find_rule};
@@ -96,6 +99,8 @@ pub(crate) enum StatementBody {
     Restore { from: String, to: String },
     /// `REFRESH MATERIALIZED VIEW name`
     Refresh(Box<RefreshStatement>),
+    /// Statements about roles and rights
+    Access(Box<AccessStatement>),
 }
 
 impl Statement {
@@ -317,7 +322,8 @@ impl<'t> Section<'t> {
             | StatementBody::CheckDatabase
             | StatementBody::Backup { .. }
             | StatementBody::Restore { .. }
-            | StatementBody::Refresh(_) => {}
+            | StatementBody::Refresh(_)
+            | StatementBody::Access(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
         Ok(Statement {
@@ -407,10 +413,15 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
         Token::Word(word) if is_word(word, "refresh") => {
             StatementBody::Refresh(Box::new(materialized_view::parse_refresh(parser)?))
         }
-        _ => match alter_time_table::parse_alter(parser)? {
-            Some(alter) => StatementBody::AlterTimeTable(Box::new(alter)),
-            None => StatementBody::Sql(Box::new(parser.parse_statement()?)),
-        },
+        _ => {
+            if let Some(alter) = alter_time_table::parse_alter(parser)? {
+                StatementBody::AlterTimeTable(Box::new(alter))
+            } else if let Some(statement) = access::parse_access(parser)? {
+                StatementBody::Access(Box::new(statement))
+            } else {
+                StatementBody::Sql(Box::new(parser.parse_statement()?))
+            }
+        }
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),

@@ -11,6 +11,7 @@
 //! - `types`: types. `functions`: functions that can be called.
 //! - `empty`: tables about things that we do not have.
 //! - `definition`: definitions of objects as SQL. `calls`: the functions that tools call with these tables.
+//!   `privileges`: those about roles and rights.
 
 mod calls;
 mod constraints;
@@ -19,6 +20,7 @@ mod empty;
 mod functions;
 mod namespaces;
 mod oids;
+mod privileges;
 mod relations;
 mod rows;
 pub mod type_oids;
@@ -27,11 +29,20 @@ mod types;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use rowmill_base::Result;
-
-pub(crate) use self::calls::function;
+use rowmill_base::{Result, SqlType};
+use rowmill_plan::DynamicFunction;
 
 use crate::catalog::StatementContext;
+
+/// Returns the function `name` with this number of arguments and the type of its values, or `None` if it is none that
+/// tools call with this catalog.
+pub(crate) fn function(
+    context: &Arc<StatementContext>,
+    name: &str,
+    arguments: usize,
+) -> Option<(Arc<dyn DynamicFunction>, SqlType)> {
+    privileges::function(context, name, arguments).or_else(|| calls::function(context, name, arguments))
+}
 
 /// The name of the schema.
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
@@ -49,7 +60,8 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "pg_constraint" => constraints::pg_constraint(context),
         "pg_namespace" => namespaces::pg_namespace(context),
         "pg_database" => namespaces::pg_database(),
-        "pg_roles" | "pg_user" | "pg_authid" => namespaces::pg_roles(),
+        "pg_roles" | "pg_user" | "pg_authid" => namespaces::pg_roles(context),
+        "pg_auth_members" => namespaces::pg_auth_members(context),
         "pg_settings" => namespaces::pg_settings(context),
         "pg_am" => namespaces::pg_am(),
         "pg_tablespace" => namespaces::pg_tablespace(),

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use rowmill_base::{Error, Result, Settings, SqlType};
 use rowmill_plan::{Constant, DynamicFunction};
+use rowmill_query::binder::RelationRead;
 use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_storage::TableSource;
@@ -46,10 +48,31 @@ impl ContextCatalog {
         if !name.contains(['.', '/', '*', '?', '[']) {
             return Ok(None);
         }
-        let options = ReadOptions { cancel: self.context.cancel.clone(), ..ReadOptions::default() };
+        let folders = self.context.folders();
+        let options = ReadOptions { cancel: self.context.cancel.clone(), folders, ..ReadOptions::default() };
         let files = FileSet::open(name, &options)?;
         self.context.notices.lock().extend(files.notices().iter().cloned());
         Ok(Some(CatalogRelation::Source(FileRows::new(files)?)))
+    }
+}
+
+impl ContextCatalog {
+    /// Returns the rows of a function about the whole database, which only superusers may call.
+    fn database_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
+        let mut batch = log_functions::rows(&self.context, name, arguments)?;
+        if batch.is_none() {
+            batch = memory_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = statement_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = materialized_list::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_some() {
+            self.context.access().require_superuser(&format!("{name}()"))?;
+        }
+        Ok(batch)
     }
 }
 
@@ -110,16 +133,7 @@ impl QueryCatalog for ContextCatalog {
             batch = table_order_function::rows(&self.context, name, arguments)?;
         }
         if batch.is_none() {
-            batch = log_functions::rows(&self.context, name, arguments)?;
-        }
-        if batch.is_none() {
-            batch = memory_functions::rows(&self.context, name, arguments)?;
-        }
-        if batch.is_none() {
-            batch = statement_functions::rows(&self.context, name, arguments)?;
-        }
-        if batch.is_none() {
-            batch = materialized_list::rows(&self.context, name, arguments)?;
+            batch = self.database_function(name, arguments)?;
         }
         if batch.is_none() {
             batch = function_list::rows(name, arguments)?;
@@ -137,6 +151,14 @@ impl QueryCatalog for ContextCatalog {
         }
         let own = sequence_functions::function(&self.context, name, arguments.len());
         Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
+    }
+
+    fn checks_reads(&self) -> bool {
+        !self.context.access().is_unlimited()
+    }
+
+    fn check_reads(&self, reads: &[RelationRead]) -> Result<()> {
+        self.context.access().check_reads(reads)
     }
 
     fn expression_depth_max(&self) -> usize {
@@ -159,6 +181,7 @@ fn parsed(view: &ViewDef) -> Result<CatalogView> {
     let ast::Statement::Query(query) = &**sql else { return Err(corrupt("a query")) };
     let spellings = statement.spellings().clone();
     Ok(CatalogView {
+        id: view.id,
         name: view.name.clone(),
         query: query.clone(),
         columns: view.column_names.clone(),

@@ -4,6 +4,7 @@
 //! dropped. Programs do not enter it: most of them take a few microseconds, and the entry would take a good part of that.
 //! A program that meets many rows gives up, and the engine runs its statement.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use rowmill_base::Cancel;
 
 use crate::outcome::{Progress, ProgressFn};
+use crate::redaction::without_passwords;
 
 /// Who has opened a connection, as far as its host knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +83,10 @@ impl RunningStatements {
         let running = list.by_id.iter().map(|(id, entry)| RunningStatement {
             id: *id,
             client: Arc::clone(&entry.client),
-            text: Arc::clone(&entry.text),
+            text: match without_passwords(&entry.text) {
+                Cow::Borrowed(_) => Arc::clone(&entry.text),
+                Cow::Owned(shown) => shown.into(),
+            },
             started_us: entry.started_us,
             elapsed: entry.started.elapsed(),
             progress: *entry.progress.lock(),

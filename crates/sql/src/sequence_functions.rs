@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_plan::{DynamicFunction, Volatility};
 use rowmill_txn::Engine;
+use rowmill_txn::roles::{ObjectId, Rights};
 
 use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
@@ -73,6 +74,11 @@ impl SequenceFunction {
         let Some(found) = found else {
             return Err(Error::new(ErrorKind::UndefinedTable, format!("there is no sequence \"{text}\"")));
         };
+        let right = if self.name == "setval" { Rights::UPDATE } else { Rights::USAGE };
+        let (access, object) = (self.context.access(), ObjectId::Table(found.id));
+        if !access.may(Rights::UPDATE, object, None) {
+            access.require(right, object, None)?;
+        }
         // Sequences run outside of transactions, so the engine can only find one that is committed.
         let is_committed = self.engine()?.snapshot()?.catalog().table_by_id(found.id).is_some();
         if !is_committed {

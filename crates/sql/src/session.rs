@@ -4,10 +4,12 @@
 //! `COMMIT`, all statements share one transaction. A statement that fails there undoes only its own changes, and the
 //! transaction goes on.
 
+mod admission;
+mod authority;
 mod execution;
 mod lost_rows;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -18,6 +20,7 @@ use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_txn::{Engine, KeyedMark, Snapshot, Transaction};
 
 use self::lost_rows::LostRows;
+use crate::access::Authority;
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::exhausted::naming_statement;
@@ -30,9 +33,16 @@ use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
 use crate::session_objects::SessionObjects;
 use crate::statement_cache::{ParsedText, StatementCache};
 
+pub use self::admission::{Admission, AdmissionGuard};
+
 /// One connection to a database. It runs one statement at a time.
 pub struct Session {
     engine: Arc<Engine>,
+    /// Who runs the statements.
+    authority: Authority,
+    admission: Option<Arc<dyn Admission>>,
+    /// The permit of the statement that runs, or whose result is open.
+    permit: Weak<AdmissionGuard>,
     settings: Settings,
     transaction: Option<OpenTransaction>,
     /// The threads that run queries. The connections of a database share them.
@@ -76,6 +86,11 @@ impl CancelHandle {
     pub fn cancel(&self) {
         self.0.lock().cancel();
     }
+
+    /// Whether the statement was cancelled, or its deadline has passed.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.lock().is_cancelled()
+    }
 }
 
 impl Session {
@@ -85,6 +100,9 @@ impl Session {
         let settings = engine.settings();
         Ok(Session {
             engine,
+            authority: Authority::default(),
+            admission: None,
+            permit: Weak::new(),
             workers,
             settings,
             transaction: None,
@@ -108,7 +126,7 @@ impl Session {
     /// called before the first statement.
     #[must_use]
     pub fn reusing(mut self, idle: &Arc<IdleStatements>) -> Session {
-        self.statements = idle.take(&self.settings);
+        self.statements = idle.take(&self.settings, self.authority.actor);
         self.statements.set_settings_version(self.settings_version);
         self.idle = Some(Arc::clone(idle));
         self
@@ -167,12 +185,14 @@ impl Session {
 
     fn run_once_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
-        let mut listed = None;
+        let (mut listed, mut permit) = (None, None);
         let ran = self.work_on(statement, params, |work| {
+            permit = work.session.admit(statement)?;
             listed = Some(work.enter_list());
             dispatch::run(work)
         });
         let outcome = naming_statement(ran, statement.shared_text())?;
+        let outcome = admission::holding(outcome, permit);
         Ok(match (outcome, listed) {
             // The statement runs until its rows are taken.
             (Outcome::Rows(rows), Some(listed)) => Outcome::Rows(rows.listed(listed)),
@@ -189,6 +209,7 @@ impl Session {
         work: impl FnOnce(&mut Work<'_>) -> Result<T>,
     ) -> Result<T> {
         let cancel = self.begin_statement();
+        self.check_statement(statement)?;
         if statement.is_repeated() {
             self.begin_in_transaction()?;
         }
@@ -213,6 +234,7 @@ impl Session {
         if self.settings.flag("wait_for_rows") {
             transaction.wait_for_rows(None);
         }
+        transaction.set_owner(self.authority.owner());
         self.transaction = Some(OpenTransaction::new(transaction, read_only));
         Ok(())
     }
@@ -402,7 +424,7 @@ impl Drop for Session {
         if let Some(idle) = &self.idle
             && self.statements.settings_version() == self.settings_version
         {
-            idle.give_back(self.settings.clone(), std::mem::take(&mut self.statements));
+            idle.give_back(self.settings.clone(), self.authority.actor, std::mem::take(&mut self.statements));
         }
     }
 }
@@ -503,6 +525,7 @@ impl Work<'_> {
             None => {
                 let mut transaction = self.session.engine.begin()?;
                 transaction.set_isolation(self.session.isolation());
+                transaction.set_owner(self.session.authority.owner());
                 transaction.set_cancel(self.cancel.clone());
                 let is_waiting = self.session.settings.flag("wait_for_rows");
                 if is_waiting {
@@ -563,7 +586,10 @@ impl Work<'_> {
     /// Sets a setting to the value that `text` gives.
     pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<()> {
         match Settings::describe(name)?.scope {
-            SettingScope::Database => self.session.engine.set(name, text)?,
+            SettingScope::Database => {
+                self.session.require_superuser(&format!("SET {name}"))?;
+                self.session.engine.set(name, text)?;
+            }
             SettingScope::Connection => self.session.settings.set(name, text)?,
         }
         self.session.settings_version += 1;

@@ -11,8 +11,9 @@ use crate::engine_query;
 use crate::explain;
 use crate::outcome::Outcome;
 use crate::outside::outside_schema;
-use crate::parse::{Statement, StatementBody};
+use crate::parse::{AccessStatement, Statement, StatementBody};
 use crate::session::{Session, Work};
+use crate::statement::role;
 use crate::statement::write::ChangeSyntax;
 use crate::statement::write::binder::WriteBinder;
 
@@ -42,6 +43,12 @@ impl Session {
             if let Some(known) = known {
                 *kind = known.arrow();
             }
+        }
+        if let StatementBody::Access(access) = statement.body()
+            && matches!(**access, AccessStatement::CreateToken { .. })
+        {
+            let columns = Some(role::token_schema());
+            return Ok(StatementShape { parameters: vec![None; kinds.len()], columns });
         }
         let StatementBody::Sql(sql) = statement.body() else {
             return self.shape_by_run(statement, matches!(statement.body(), StatementBody::CheckDatabase));

@@ -8,6 +8,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType, nearest};
 use rowmill_plan::Constant;
 use rowmill_storage::{Block, ROW_NUMBERS, ROW_NUMBERS_NAME, TableSource, chunk::Chunk};
 use rowmill_txn::TableSnapshot;
+use rowmill_txn::roles::{ObjectId, Rights};
 
 use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
@@ -49,6 +50,8 @@ fn find_table(context: &StatementContext, name: &str) -> Result<Arc<TableSnapsho
         let near = nearest(table, catalog.tables(schema.id).map(|table| table.name.as_str()));
         return Err(if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) });
     };
+    // It shows the number of values of each column, and the order of the rows.
+    context.access().require(Rights::SELECT, ObjectId::Table(def.id), None)?;
     Ok(context.snapshot.table(def.id).expect("a snapshot holds every table of its catalog"))
 }
 

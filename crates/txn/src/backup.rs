@@ -145,6 +145,10 @@ fn raised(mut meta: Meta, state: &Snapshot) -> Meta {
             meta.next_index.0 = meta.next_index.0.max(index.0 + 1);
         }
     }
+    for role in catalog.roles() {
+        // Roles take their ids from the counter of tables.
+        meta.next_table.0 = meta.next_table.0.max(role.id.0 + 1);
+    }
     for block in state.tables.values().flat_map(|table| table.blocks.iter()) {
         meta.next_block.0 = meta.next_block.0.max(block.id().0 + 1);
     }

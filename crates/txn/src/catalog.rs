@@ -1,4 +1,4 @@
-//! The catalog: schemas, tables and views by id and by name. It is immutable. A change makes a new catalog that shares
+//! The catalog: schemas, tables, views and roles by id and by name. It is immutable. A change makes a new catalog that shares
 //! all unchanged definitions.
 //!
 //! Names keep their spelling but are looked up in lower case. For example, `Hits` and `hits` are the same table.
@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId};
+use rowmill_base::{Error, ErrorKind, Result, RoleId, SchemaId, TableId, ViewId};
 use rowmill_storage::{TableDef, TableStatistics};
 
 use crate::keyed::TableCodec;
 use crate::materialized::MaterializedView;
+use crate::roles::{ObjectAccess, ObjectId, RoleDef};
 
 /// The schema that always exists. Names without a schema are looked up in it.
 pub const MAIN_SCHEMA: &str = "main";
@@ -64,6 +65,10 @@ pub struct Catalog {
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
+    roles: BTreeMap<RoleId, Arc<RoleDef>>,
+    role_names: BTreeMap<String, RoleId>,
+    /// The owners and the rights of objects. An object without an entry belongs to superusers.
+    access: BTreeMap<ObjectId, Arc<ObjectAccess>>,
 }
 
 impl Catalog {
@@ -176,6 +181,69 @@ impl Catalog {
 
     pub(crate) fn all_views(&self) -> impl Iterator<Item = &Arc<ViewDef>> {
         self.views.values()
+    }
+
+    /// All roles, by id.
+    pub fn roles(&self) -> impl Iterator<Item = &Arc<RoleDef>> {
+        self.roles.values()
+    }
+
+    /// The role called `name`.
+    pub fn role(&self, name: &str) -> Option<&Arc<RoleDef>> {
+        self.role_names.get(&name.to_lowercase()).map(|id| &self.roles[id])
+    }
+
+    /// The role with `id`.
+    pub fn role_by_id(&self, id: RoleId) -> Option<&Arc<RoleDef>> {
+        self.roles.get(&id)
+    }
+
+    /// The owner and the rights of an object, if it has any.
+    pub fn access(&self, object: ObjectId) -> Option<&Arc<ObjectAccess>> {
+        self.access.get(&object)
+    }
+
+    /// The owners and the rights of all objects that have any.
+    pub fn all_access(&self) -> impl Iterator<Item = &Arc<ObjectAccess>> {
+        self.access.values()
+    }
+
+    /// The owners and the rights of all objects, with the numbers under which they are stored.
+    pub(crate) fn numbered_access(&self) -> impl Iterator<Item = (u32, &Arc<ObjectAccess>)> {
+        self.access.values().filter_map(|access| Some((access.object.number()?, access)))
+    }
+
+    /// Adds a role, or replaces the definition of the role with this id.
+    pub(crate) fn put_role(&mut self, def: Arc<RoleDef>) -> Result<()> {
+        self.remove_role(def.id);
+        let name = def.name.to_lowercase();
+        if self.role_names.contains_key(&name) {
+            return Err(exists(ErrorKind::DuplicateObject, "role", &def.name));
+        }
+        self.role_names.insert(name, def.id);
+        self.roles.insert(def.id, def);
+        self.version = next_version();
+        Ok(())
+    }
+
+    pub(crate) fn remove_role(&mut self, id: RoleId) {
+        if let Some(def) = self.roles.remove(&id) {
+            self.role_names.remove(&def.name.to_lowercase());
+            self.version = next_version();
+        }
+    }
+
+    /// Sets the owner and the rights of an object. The object need not exist, because a log is read definition by
+    /// definition.
+    pub(crate) fn put_access(&mut self, access: ObjectAccess) {
+        self.access.insert(access.object, Arc::new(access));
+        self.version = next_version();
+    }
+
+    pub(crate) fn remove_access(&mut self, object: ObjectId) {
+        if self.access.remove(&object).is_some() {
+            self.version = next_version();
+        }
     }
 
     /// Adds a schema, or replaces the definition of the schema with this id.

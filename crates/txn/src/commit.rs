@@ -4,7 +4,7 @@
 //! change to the log, and publishes the state. Transactions are validated first, and the first committer wins. The cost
 //! of a commit grows with its changes, plus one sync, which it shares with all commits that wait for one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rowmill_base::{CommitId, Durability, Error, ErrorKind, Result, RowNumber};
@@ -249,6 +249,7 @@ pub(crate) fn merge_catalogs(
         let is_same = before.map(Arc::as_ptr) == after.map(Arc::as_ptr);
         merged.set_statistics(table, if is_same { current.statistics(table) } else { after });
     }
+    merge_access(base, changed, current, &mut merged)?;
     for schema in base.schemas().filter(|schema| changed.schema_by_id(schema.id).is_none()) {
         if merged.tables(schema.id).next().is_some() || merged.views(schema.id).next().is_some() {
             return Err(conflict(format!("the schema \"{}\" is no longer empty", schema.name)));
@@ -256,6 +257,46 @@ pub(crate) fn merge_catalogs(
         merged.remove_schema(schema.id);
     }
     Ok(Arc::new(merged))
+}
+
+/// Applies the changes that a transaction made to roles and rights. A role or an object that both sides changed is a
+/// conflict, and so is a definition that names a role which the other side has dropped.
+fn merge_access(base: &Catalog, changed: &Catalog, current: &Catalog, merged: &mut Catalog) -> Result<()> {
+    let taken = |error: Error| conflict(error.message().to_owned());
+    let mut is_changed = false;
+    let ids: BTreeSet<_> = base.roles().chain(changed.roles()).map(|role| role.id).collect();
+    for id in ids {
+        let (before, after) = (base.role_by_id(id), changed.role_by_id(id));
+        if before == after {
+            continue;
+        }
+        is_changed = true;
+        if current.role_by_id(id) != before {
+            let name = before.or(after).map_or("", |role| &role.name);
+            return Err(conflict(format!("the role \"{name}\" was changed by another transaction")));
+        }
+        match after {
+            Some(role) => merged.put_role(Arc::clone(role)).map_err(taken)?,
+            None => merged.remove_role(id),
+        }
+    }
+    let objects: BTreeSet<_> = base.all_access().chain(changed.all_access()).map(|access| access.object).collect();
+    for object in objects {
+        let (before, after) = (base.access(object), changed.access(object));
+        if before == after {
+            continue;
+        }
+        is_changed = true;
+        if current.access(object) != before {
+            return Err(conflict("the rights on an object were changed by another transaction".to_owned()));
+        }
+        match after {
+            Some(access) if merged.has_object(object) => merged.put_access((**access).clone()),
+            Some(_) => return Err(conflict("another transaction dropped an object that rights were given on".into())),
+            None => merged.remove_access(object),
+        }
+    }
+    if is_changed { merged.check_roles().map_err(taken) } else { Ok(()) }
 }
 
 /// Translates the changes of a transaction to one table into changes of its current state.

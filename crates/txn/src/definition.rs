@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Result, SchemaId, TableId, ViewId};
+use rowmill_base::{Result, RoleId, SchemaId, TableId, ViewId};
 
 use crate::catalog::Catalog;
-use crate::{manifest, materialized_codec, statistics_codec};
+use crate::roles::ObjectId;
+use crate::{manifest, materialized_codec, roles_codec, statistics_codec};
 
 /// A kind of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,17 +19,22 @@ pub(crate) enum DefinitionKind {
     /// The query of a materialized view, whose rows are a table's.
     Materialized,
     View,
+    Role,
+    /// The owner and the rights of an object.
+    Access,
 }
 
 impl DefinitionKind {
     /// All kinds, in the order in which definitions are added: a schema comes before its tables. They are removed in
     /// the opposite order.
-    pub(crate) const ALL: [DefinitionKind; 5] = [
+    pub(crate) const ALL: [DefinitionKind; 7] = [
         DefinitionKind::Schema,
         DefinitionKind::Table,
         DefinitionKind::Statistics,
         DefinitionKind::Materialized,
         DefinitionKind::View,
+        DefinitionKind::Role,
+        DefinitionKind::Access,
     ];
 
     /// The first byte of the definition's key in the base, which also names the kind in the log.
@@ -39,6 +45,8 @@ impl DefinitionKind {
             DefinitionKind::Statistics => b'A',
             DefinitionKind::Materialized => b'M',
             DefinitionKind::View => b'V',
+            DefinitionKind::Role => b'U',
+            DefinitionKind::Access => b'G',
         }
     }
 
@@ -54,6 +62,8 @@ impl DefinitionKind {
             DefinitionKind::Statistics => "the statistics of table",
             DefinitionKind::Materialized => "materialized view",
             DefinitionKind::View => "view",
+            DefinitionKind::Role => "role",
+            DefinitionKind::Access => "the rights of object",
         }
     }
 
@@ -73,6 +83,10 @@ impl DefinitionKind {
                 Ok(catalog.materialized_views().map(|view| (view.table.0, materialized_codec::encode(view))).collect())
             }
             DefinitionKind::View => Ok(catalog.all_views().map(|def| (def.id.0, manifest::encode_view(def))).collect()),
+            DefinitionKind::Role => Ok(catalog.roles().map(|def| (def.id.0, roles_codec::encode_role(def))).collect()),
+            DefinitionKind::Access => {
+                Ok(catalog.numbered_access().map(|(number, def)| (number, roles_codec::encode_access(def))).collect())
+            }
         }
     }
 
@@ -84,6 +98,11 @@ impl DefinitionKind {
             DefinitionKind::Statistics => statistics_codec::put(catalog, TableId(id), value),
             DefinitionKind::Materialized => materialized_codec::put(catalog, TableId(id), value),
             DefinitionKind::View => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
+            DefinitionKind::Role => catalog.put_role(Arc::new(roles_codec::decode_role(RoleId(id), value)?)),
+            DefinitionKind::Access => {
+                catalog.put_access(roles_codec::decode_access(id, value)?);
+                Ok(())
+            }
         }
     }
 
@@ -95,8 +114,8 @@ impl DefinitionKind {
             // The statistics of the table and its query as a materialized view stay.
             DefinitionKind::Table => catalog.withdraw_table(TableId(id)),
             // It has no name of its own, and putting it replaces it.
-            DefinitionKind::Materialized => {}
-            DefinitionKind::Statistics | DefinitionKind::View => self.remove(catalog, id),
+            DefinitionKind::Materialized | DefinitionKind::Access => {}
+            DefinitionKind::Statistics | DefinitionKind::View | DefinitionKind::Role => self.remove(catalog, id),
         }
     }
 
@@ -108,12 +127,15 @@ impl DefinitionKind {
             DefinitionKind::Statistics => catalog.set_statistics(TableId(id), None),
             DefinitionKind::Materialized => catalog.remove_materialized(TableId(id)),
             DefinitionKind::View => catalog.remove_view(ViewId(id)),
+            DefinitionKind::Role => catalog.remove_role(RoleId(id)),
+            DefinitionKind::Access => {
+                ObjectId::of_number(id).into_iter().for_each(|object| catalog.remove_access(object));
+            }
         }
     }
 }
 
-/// A definition that was made, changed or removed: a schema, a table, a view, the query of a materialized view, or the
-/// statistics of a table.
+/// A definition that was made, changed or removed.
 pub(crate) struct Definition {
     pub(crate) kind: DefinitionKind,
     pub(crate) id: u32,
@@ -129,6 +151,12 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     }
     let mut changed = Vec::new();
     let mut put = |kind, id, value| changed.push(Definition { kind, id, value });
+    for (number, _) in before.numbered_access().filter(|(_, access)| after.access(access.object).is_none()) {
+        put(DefinitionKind::Access, number, None);
+    }
+    for role in before.roles().filter(|role| after.role_by_id(role.id).is_none()) {
+        put(DefinitionKind::Role, role.id.0, None);
+    }
     for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
         put(DefinitionKind::View, view.id.0, None);
     }
@@ -167,6 +195,16 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for view in after.all_views() {
         if !before.view_by_id(view.id).is_some_and(|old| Arc::ptr_eq(old, view)) {
             put(DefinitionKind::View, view.id.0, Some(manifest::encode_view(view)));
+        }
+    }
+    for role in after.roles() {
+        if !before.role_by_id(role.id).is_some_and(|old| Arc::ptr_eq(old, role)) {
+            put(DefinitionKind::Role, role.id.0, Some(roles_codec::encode_role(role)));
+        }
+    }
+    for (number, access) in after.numbered_access() {
+        if !before.access(access.object).is_some_and(|old| Arc::ptr_eq(old, access)) {
+            put(DefinitionKind::Access, number, Some(roles_codec::encode_access(access)));
         }
     }
     Ok(changed)

@@ -81,6 +81,8 @@ mod references;
 mod refreshes;
 mod renumbering;
 mod replay;
+pub mod roles;
+mod roles_codec;
 mod row_claims;
 mod seal;
 mod sequences;

@@ -8,6 +8,7 @@
 //! This file has the life of a transaction: its view, savepoints, commit and rollback. Each other thing that a caller
 //! does with a transaction has a file of its own, named in the documentation of [`Transaction`].
 
+mod access;
 mod claimed_rows;
 mod columnar_rows;
 mod dedup;
@@ -17,7 +18,7 @@ mod picked_rows;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rowmill_base::{Cancel, CommitId, Durability, Error, ErrorKind, Reservation, Result, TableId};
+use rowmill_base::{Cancel, CommitId, Durability, Error, ErrorKind, Reservation, Result, RoleId, TableId};
 use rowmill_storage::TableDef;
 
 use self::columnar_rows::overlay;
@@ -57,7 +58,8 @@ pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 ///   [`savepoint`](Self::savepoint), [`rollback_to`](Self::rollback_to).
 /// * **Define** schemas, tables, columns and views: [`create_table`](Self::create_table),
 ///   [`add_column`](Self::add_column), [`create_view`](Self::create_view), [`set_time_table`](Self::set_time_table)
-///   (`transaction/definitions.rs`); keyed tables
+///   (`transaction/definitions.rs`); roles and rights: [`put_role`](Self::put_role), [`set_access`](Self::set_access)
+///   (`transaction/access.rs`); keyed tables
 ///   and indexes: [`create_keyed_table`](Self::create_keyed_table), [`create_index`](Self::create_index)
 ///   (`keyed_tables.rs`); constraints and sequences: [`add_foreign_key`](Self::add_foreign_key) (`foreign_keys.rs`),
 ///   [`create_sequence`](Self::create_sequence) (`sequences.rs`). [`analyze`](Self::analyze) makes statistics
@@ -84,6 +86,8 @@ pub struct Transaction {
     /// Reads keyed rows of the base.
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
+    /// The owner of the objects that the transaction makes.
+    owner: Option<RoleId>,
     pub(crate) reads: TransactionReads,
     /// The claims of a transaction that waits for rows.
     pub(crate) claimant: Option<RowClaimant>,
@@ -135,6 +139,7 @@ impl Transaction {
             unsettled: Unsettled::default(),
             base_reader,
             durability: None,
+            owner: None,
             reads: TransactionReads::default(),
             claimant: None,
             locked_keys: Vec::new(),

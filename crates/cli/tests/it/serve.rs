@@ -22,6 +22,139 @@ fn an_address_that_others_can_reach_is_refused_before_the_database_is_made() {
     assert!(!dir.exists());
 }
 
+/// A server in a process of its own, over a database in a temporary folder.
+struct ServerProcess {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+    lines: String,
+    pg: String,
+    http: String,
+}
+
+impl ServerProcess {
+    fn start(dir: &str, arguments: &[&str]) -> ServerProcess {
+        let addresses = [dir, "--pg", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        let mut child = serve(&[&addresses[..], arguments].concat());
+        let mut log = BufReader::new(child.stderr.take().expect("the error output"));
+        let mut lines = String::new();
+        while !lines.contains("HTTP at ") {
+            assert!(log.read_line(&mut lines).expect("a log in UTF-8") > 0, "{lines}");
+        }
+        let address =
+            |line: usize| lines.trim().lines().nth(line).and_then(|line| line.rsplit(' ').next()).map(str::to_owned);
+        let (pg, http) = (address(0).expect("an address"), address(1).expect("an address"));
+        ServerProcess { child, log, lines, pg, http }
+    }
+
+    fn ask(&self, headers: &str, sql: &str) -> String {
+        let mut client = TcpStream::connect(&self.http).expect("the server listens");
+        let head = format!("POST /query HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}", self.http);
+        let request = format!("{head}Content-Length: {}\r\n\r\n{sql}", sql.len());
+        client.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    /// The bytes of memory that the process holds.
+    fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a process of Linux");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("the memory of the process");
+        let kib: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
+        kib << 10
+    }
+
+    /// Stops the server. Returns its log.
+    fn stop(mut self) -> String {
+        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill runs");
+        assert!(killed.success());
+        self.log.read_to_string(&mut self.lines).expect("a log in UTF-8");
+        assert!(self.child.wait().expect("it ends").success(), "{}", self.lines);
+        self.lines
+    }
+}
+
+#[test]
+fn the_log_has_logins_refusals_definitions_and_statements_without_passwords() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().join("db").to_string_lossy().into_owned();
+    let server = ServerProcess::start(&dir, &["--log-queries", "--slow-query-ms", "0"]);
+    assert!(server.ask("", "CREATE USER root PASSWORD 'hunter2' SUPERUSER").starts_with("HTTP/1.1 200"));
+    assert!(server.ask("", "SELECT 1").starts_with("HTTP/1.1 401"));
+    // root:hunter2
+    let root = "Authorization: Basic cm9vdDpodW50ZXIy\r\n";
+    assert!(server.ask(root, "SELECT 4711").starts_with("HTTP/1.1 200"));
+    assert!(server.ask(root, "SELECT missing").starts_with("HTTP/1.1 400"));
+    let log = server.stop();
+    for part in [
+        "rowmill::audit",
+        "CREATE USER root PASSWORD '***' SUPERUSER",
+        "refused: no password and no token was given",
+        "SELECT 4711",
+        "user=\"root\"",
+        "sqlstate=\"42703\"",
+        "slow statement",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn settings_come_from_file_environment_and_flags() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("serve.toml");
+    std::fs::write(&file, "connections = 7\nrequest_bytes = \"1MiB\"\n").expect("written");
+    let mut command = Command::new(SHELL);
+    command.args(["serve", "/no/such/folder", "--check", "--stop-patience", "1s", "--config"]).arg(&file);
+    let output = command.env("ROWMILL_SERVE_CONNECTIONS", "8").output().expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines =
+        ["connections = 8  (environment)", "request_bytes = 1048576 bytes  (file)", "stop_patience = 1s  (flag)"];
+    lines.iter().for_each(|line| assert!(shown.contains(line), "{line}: {shown}"));
+    assert!(!std::path::Path::new("/no/such/folder").exists());
+    let output = command.env("ROWMILL_SERVE_NONSENSE", "8").output().expect("it ends");
+    assert!(!output.status.success());
+}
+
+/// With the variable ROWMILL_IDLE_CONNECTIONS, more connections are opened.
+#[test]
+fn idle_connections_take_little_memory() {
+    const BYTES_MAX: u64 = 64 << 10;
+    let given = std::env::var("ROWMILL_IDLE_CONNECTIONS").ok().and_then(|number| number.parse().ok());
+    let count: u64 = given.unwrap_or(400);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().join("db").to_string_lossy().into_owned();
+    let server = ServerProcess::start(&dir, &[]);
+    let connect = || {
+        let mut client = TcpStream::connect(&server.pg).expect("the server listens");
+        let start = b"\0\0\0\x13\0\x03\0\0user\0idle\0\0";
+        client.write_all(start).and_then(|()| client.write_all(b"Q\0\0\0\x0dSELECT 1\0")).expect("sent");
+        let mut answers = Vec::new();
+        let mut part = [0; 1024];
+        // The end of the answer to the statement.
+        while answers.windows(6).filter(|six| *six == b"Z\0\0\0\x05I").count() < 2 {
+            let read = client.read(&mut part).expect("an answer");
+            assert!(read > 0, "{answers:?}");
+            answers.extend_from_slice(&part[..read]);
+        }
+        client
+    };
+    let warm: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let before = server.resident_bytes();
+    let clients: Vec<TcpStream> = (0..count).map(|_| connect()).collect();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let each = server.resident_bytes().saturating_sub(before) / count;
+    assert!(each < BYTES_MAX, "an idle connection takes {each} bytes");
+    #[allow(clippy::print_stderr)]
+    {
+        eprintln!("{count} idle connections take {each} bytes each");
+    }
+    drop((warm, clients));
+    server.stop();
+}
+
 #[test]
 fn a_signal_ends_the_server_and_closes_the_database() {
     let folder = tempfile::tempdir().expect("a temporary folder");

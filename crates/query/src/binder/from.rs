@@ -443,6 +443,7 @@ impl Binder<'_> {
 
     fn scan(&mut self, number: usize) -> (Logical, Vec<NamedColumn>) {
         let table = std::sync::Arc::clone(self.tables[number].table());
+        self.note_scan(table.id, table.columns.len());
         let mut columns = Vec::with_capacity(table.columns.len());
         let mut read = Vec::with_capacity(table.columns.len());
         for (place, column) in table.columns.iter().enumerate() {
@@ -482,6 +483,7 @@ impl Binder<'_> {
             return Err(Error::new(ErrorKind::StatementTooComplex, message));
         }
         self.views.push((full_name, view.spelling.clone()));
+        self.enter_view(view.id);
         // The view's query must not see names of the statement, so we hide them while it is bound.
         let levels = std::mem::take(&mut self.levels);
         let withs = std::mem::take(&mut self.withs);
@@ -499,6 +501,7 @@ impl Binder<'_> {
         })?;
         self.levels = levels;
         self.withs = withs;
+        self.leave_view();
         self.views.pop();
         if view.columns.len() > rows.columns.len() {
             let message = format!(

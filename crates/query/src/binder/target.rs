@@ -113,6 +113,8 @@ pub fn bind_target(
     }
     let bound = binder.target_rows(rows, clause)?;
     binder.check_unused_withs(0)?;
+    // Columns that only keep their values are not read.
+    binder.check_reads(Some(&bound.plan), &[])?;
     Ok(binder.finish(bound))
 }
 
@@ -229,6 +231,9 @@ impl Binder<'_> {
 
     fn value_of_column(&mut self, expr: &ast::Expr, kind: &DataType) -> Result<ScalarExpr> {
         let bound = self.expr(expr)?;
+        if let ExprOp::Column(id) = bound.op {
+            self.note_results([ColumnId(id)]);
+        }
         let bound = self.typed_parameter(bound, kind);
         // Only NULL has no type. In the type of its column it is a value like any other.
         Ok(match (&bound.kind, bound.as_constant()) {
@@ -246,6 +251,7 @@ impl Binder<'_> {
             let message = format!("SET has {width} columns, but its subquery gives {found}");
             return Err(Error::new(ErrorKind::CardinalityViolation, message));
         }
+        self.note_results(rows.columns.iter().map(|column| column.id));
         let left = std::mem::replace(plan, Logical::one_row());
         let right = Logical::SingleRow { input: Box::new(rows.plan), by: Vec::new() };
         *plan = Logical::join(LogicalJoinKind::Left, left, right, Vec::new());
@@ -356,6 +362,7 @@ impl Binder<'_> {
         };
         let id = self.add_column("row number", kind_of_row(self.tables[scan.table].table()));
         scan.row_number = Some(id);
+        self.note_target();
         Ok(id)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, SqlType, TableId, TimeUnit};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, SqlType, TableId, TimeUnit, ViewId};
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::UnreadTable;
 use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
@@ -34,6 +34,7 @@ pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation 
 
 fn view(name: &str, sql: &str, columns: &[&str]) -> CatalogRelation {
     CatalogRelation::View(CatalogView {
+        id: ViewId(1),
         name: name.to_string(),
         query: crate::parse(sql).0,
         columns: columns.iter().map(ToString::to_string).collect(),

@@ -86,6 +86,7 @@ impl SuiteCatalog {
                 self.views.borrow_mut().insert(
                     name.clone(),
                     CatalogView {
+                        id: rowmill_base::ViewId(1),
                         name,
                         query: create.query,
                         columns,

@@ -12,6 +12,7 @@ use rowmill::output::WriteOptions;
 use rowmill::{Error, ErrorKind, Result};
 
 use super::answer_format::AnswerFormat;
+use super::entrance::login_of;
 use super::import_options::{quoted_table, url_parameters};
 use super::request::QueryRequest;
 use super::{AnswerShape, error_response, failure, start};
@@ -30,7 +31,8 @@ pub(super) async fn export(State(shared): State<Arc<ServerShared>>, request: Req
                 shape.coding = super::ContentCoding::Identity;
             }
             shape.download = Some(file);
-            start(QueryRequest { sql, params: Vec::new(), format: None }, shape, shared).await
+            let login = login_of(&head);
+            start(QueryRequest { sql, params: Vec::new(), format: None }, shape, login, shared).await
         }
         Err(error) => error_response(&error),
     }

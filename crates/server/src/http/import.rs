@@ -26,8 +26,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::body::BodyFault;
+use super::entrance::login_of;
 use super::import_options::{ImportOptions, quoted_table, without_place};
 use super::{RegisteredRequest, error_json, failure, json_response, status};
+use crate::login::ClientLogin;
 use crate::server::ServerShared;
 use crate::sql_words::quoted_text;
 use crate::wire_error::ADMIN_SHUTDOWN;
@@ -68,7 +70,8 @@ pub(super) async fn import(
     let (_alive, gone) = oneshot::channel::<()>();
     let (ready, is_ready) = oneshot::channel();
     let unread_max = shared.limits.message_bytes_max;
-    let work = spawn_blocking(move || run(&options, ImportInput { ready, parts: receiver, gone }, &shared));
+    let login = login_of(&head);
+    let work = spawn_blocking(move || run(&options, ImportInput { ready, parts: receiver, gone }, &login, &shared));
     // A client that expects an answer before it sends a long body gets the error of a wrong request in its place.
     let is_refused = is_ready.await.is_err() && head.headers.contains_key(EXPECT);
     let fault = match is_refused {
@@ -126,9 +129,14 @@ where
 }
 
 /// Runs an import on a session thread.
-fn run(options: &ImportOptions, input: ImportInput, shared: &Arc<ServerShared>) -> Result<Imported> {
+fn run(
+    options: &ImportOptions,
+    input: ImportInput,
+    login: &ClientLogin,
+    shared: &Arc<ServerShared>,
+) -> Result<Imported> {
     let ImportInput { ready, parts, gone } = input;
-    let (mut connection, _registered) = RegisteredRequest::connect(shared)?;
+    let (mut connection, _registered) = RegisteredRequest::connect(shared, login)?;
     let handle = connection.cancel_handle();
     let watcher = tokio::runtime::Handle::current().spawn(async move {
         // The sender sends nothing. It is dropped when the client goes away.

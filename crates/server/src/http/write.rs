@@ -23,8 +23,10 @@ use serde_json::{Value as Json, json};
 use tokio::task::spawn_blocking;
 
 use super::body::read_body;
+use super::entrance::login_of;
 use super::{RegisteredRequest, error_json, failure, json_response, status};
 use crate::line::{LineOutcome, LinePrecision, LineRequest, REJECTED_MAX, RejectedLine, ingest};
+use crate::login::ClientLogin;
 use crate::server::ServerShared;
 use crate::wire_error::ADMIN_SHUTDOWN;
 
@@ -75,7 +77,8 @@ async fn write(dialect: WriteDialect, shared: Arc<ServerShared>, request: Reques
         Ok(body) => body,
         Err(fault) => return fault.answer(),
     };
-    let written = spawn_blocking(move || run(&options, &body, &shared)).await;
+    let login = login_of(&head);
+    let written = spawn_blocking(move || run(&options, &body, &login, &shared)).await;
     written.unwrap_or_else(|_| json_response(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "no answer"})))
 }
 
@@ -129,7 +132,7 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, St
 }
 
 /// Stores the lines on a session thread.
-fn run(options: &LineWriteOptions, body: &[u8], shared: &Arc<ServerShared>) -> Response {
+fn run(options: &LineWriteOptions, body: &[u8], login: &ClientLogin, shared: &Arc<ServerShared>) -> Response {
     let inflated;
     let body = match options.is_gzip {
         false => body,
@@ -141,7 +144,7 @@ fn run(options: &LineWriteOptions, body: &[u8], shared: &Arc<ServerShared>) -> R
             Err(response) => return *response,
         },
     };
-    let (mut connection, _registered) = match RegisteredRequest::connect(shared) {
+    let (mut connection, _registered) = match RegisteredRequest::connect(shared, login) {
         Ok(connected) => connected,
         Err(error) => return fault_answer(&error),
     };

@@ -24,6 +24,11 @@ impl HttpAnswer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// The head of the answer, in lower case.
+    pub(crate) fn head(&self) -> &str {
+        &self.head
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }

@@ -25,13 +25,18 @@ impl TestServer {
     }
 
     pub(crate) fn over(database: Database, limits: ServerLimits) -> TestServer {
+        TestServer::with_options(database, ServerOptions { limits, ..ServerOptions::default() })
+    }
+
+    /// Starts a server with these options, at free ports of both protocols.
+    pub(crate) fn with_options(database: Database, options: ServerOptions) -> TestServer {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let options = ServerOptions {
             pg: Some("127.0.0.1:0".parse().unwrap()),
             http: Some("127.0.0.1:0".parse().unwrap()),
-            limits,
             events: Some(Arc::new(move |event: &ServerEvent| sink.lock().unwrap().push(event.clone()))),
+            ..options
         };
         let server = Server::start(database, options).unwrap();
         TestServer { server: Some(server), events }
@@ -72,6 +77,11 @@ impl TestServer {
             let _ = connection.await;
         });
         client
+    }
+
+    /// The server itself.
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
     }
 
     pub(crate) fn raw(&self) -> RawClient {

@@ -15,7 +15,7 @@ use rowmill_txn::Catalog;
 
 use super::PG_CATALOG;
 use super::definition::{constraint_by_oid, index_by_oid, view_by_oid};
-use super::oids::{ROLE, oid_of_relation, relation_of};
+use super::oids::{oid_of_relation, relation_of};
 use super::type_oids::{PgScalar, PgType};
 use super::types::format_type;
 use crate::catalog::StatementContext;
@@ -88,12 +88,9 @@ static FUNCTIONS: &[CatalogFunction] = &[
     texts("current_schemas", 1, 1, |_, arguments| {
         CallValue::Texts(if arguments[0] == Some("true") { &[PG_CATALOG, DEFAULT_SCHEMA] } else { &[DEFAULT_SCHEMA] })
     }),
-    text("current_user", 0, 0, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
-    text("session_user", 0, 0, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
     text("current_setting", 1, 2, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
     // No setting can be changed by a call, so the call gives the value that the setting keeps.
     text("set_config", 3, 3, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
-    text("pg_get_userbyid", 1, 1, |_, _| CallValue::Text(Some(ROLE.to_owned()))),
     text("pg_encoding_to_char", 1, 1, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("pg_client_encoding", 0, 0, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("format_type", 2, 2, |_, arguments| {
@@ -148,17 +145,13 @@ static FUNCTIONS: &[CatalogFunction] = &[
     truth("pg_function_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_relation_is_publishable", 1, 1, |_, _| CallValue::Truth(Some(false))),
     truth("pg_is_in_recovery", 0, 0, |_, _| CallValue::Truth(Some(false))),
-    truth("has_table_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
-    truth("has_schema_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("has_database_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
-    truth("has_column_privilege", 3, 4, |_, _| CallValue::Truth(Some(true))),
-    truth("has_any_column_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("has_function_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
 ];
 
 /// Returns the function `name` with this number of arguments and the type of its values, or `None` if it is none of
 /// these.
-pub(crate) fn function(
+pub(super) fn function(
     context: &Arc<StatementContext>,
     name: &str,
     arguments: usize,
@@ -265,7 +258,7 @@ fn relation_name(catalog: &Catalog, text: Option<&str>) -> Option<String> {
 }
 
 /// The number of the relation with this name or number.
-fn relation_oid(catalog: &Catalog, text: Option<&str>) -> Option<i64> {
+pub(super) fn relation_oid(catalog: &Catalog, text: Option<&str>) -> Option<i64> {
     let text = text?;
     if let Some(oid) = oid(Some(text)) {
         return Some(oid.into());

@@ -5,7 +5,6 @@ use super::rows::{PgColumns, PgRows};
 
 /// The tables, with their columns.
 const TABLES: &[(&str, PgColumns)] = &[
-    ("pg_auth_members", &[("roleid", Number), ("member", Number), ("grantor", Number), ("admin_option", Truth)]),
     (
         "pg_collation",
         &[

@@ -1,12 +1,16 @@
-//! The surroundings of tables: schemas, the database, the role, settings, and ways to store.
+//! The surroundings of tables: schemas, the database, roles, settings, and ways to store.
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, TimestampMicrosecondArray};
 use rowmill_base::{SETTINGS, SettingScope};
+use rowmill_expr::text::writer::format_value;
+use rowmill_txn::roles::ObjectId;
 
 use super::PG_CATALOG;
 use super::oids::{
-    COLUMNAR_OID, DATABASE_OID, INFORMATION_SCHEMA_OID, KEYED_OID, PG_CATALOG_OID, ROLE, ROLE_OID, TREE_OID, schema_oid,
+    COLUMNAR_OID, DATABASE_OID, INFORMATION_SCHEMA_OID, KEYED_OID, PG_CATALOG_OID, ROLE, ROLE_OID, TREE_OID, owner_oid,
+    role_oid, schema_oid,
 };
 use super::rows::PgColumn::{NoTexts, Number, Text, Truth};
 use super::rows::{PgColumns, PgRows};
@@ -18,10 +22,13 @@ const PG_NAMESPACE: PgColumns = &[("oid", Number), ("nspname", Text), ("nspowner
 
 pub(super) fn pg_namespace(context: &Arc<StatementContext>) -> PgRows {
     let mut rows = PgRows::new(PG_NAMESPACE);
-    let own = context.snapshot.catalog().schemas().map(|schema| (schema_oid(schema), schema.name.as_str()));
-    let computed = [(PG_CATALOG_OID, PG_CATALOG), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
-    for (oid, name) in own.chain(computed) {
-        rows.push([("oid", oid.into()), ("nspname", name.into()), ("nspowner", ROLE_OID.into())]);
+    let catalog = context.snapshot.catalog();
+    let own = catalog
+        .schemas()
+        .map(|schema| (schema_oid(schema), schema.name.as_str(), owner_oid(catalog, ObjectId::Schema(schema.id))));
+    let computed = [(PG_CATALOG_OID, PG_CATALOG, ROLE_OID), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA, ROLE_OID)];
+    for (oid, name, owner) in own.chain(computed) {
+        rows.push([("oid", oid.into()), ("nspname", name.into()), ("nspowner", owner.into())]);
     }
     rows
 }
@@ -88,23 +95,56 @@ const PG_ROLES: PgColumns = &[
     ("usesuper", Truth),
 ];
 
-pub(super) fn pg_roles() -> PgRows {
+/// The roles: first the one that owns what was made without a role, as which nobody logs in once there are others.
+pub(super) fn pg_roles(context: &StatementContext) -> PgRows {
+    let catalog = context.snapshot.catalog();
     let mut rows = PgRows::new(PG_ROLES);
-    rows.push([
-        ("oid", ROLE_OID.into()),
-        ("rolname", ROLE.into()),
-        ("rolsuper", true.into()),
-        ("rolinherit", true.into()),
-        ("rolcreaterole", false.into()),
-        ("rolcreatedb", false.into()),
-        ("rolcanlogin", true.into()),
-        ("rolreplication", false.into()),
-        ("rolconnlimit", (-1_i64).into()),
-        ("rolbypassrls", true.into()),
-        ("usename", ROLE.into()),
-        ("usesysid", ROLE_OID.into()),
-        ("usesuper", true.into()),
-    ]);
+    let mut push = |oid: u32, name: &str, is_superuser: bool, can_login: bool, until: Option<String>| {
+        rows.push([
+            ("oid", oid.into()),
+            ("rolname", name.into()),
+            ("rolsuper", is_superuser.into()),
+            ("rolinherit", true.into()),
+            ("rolcreaterole", is_superuser.into()),
+            ("rolcreatedb", false.into()),
+            ("rolcanlogin", can_login.into()),
+            ("rolreplication", false.into()),
+            ("rolconnlimit", (-1_i64).into()),
+            ("rolvaliduntil", until.into()),
+            ("rolbypassrls", is_superuser.into()),
+            ("usename", name.into()),
+            ("usesysid", oid.into()),
+            ("usesuper", is_superuser.into()),
+        ]);
+    };
+    push(ROLE_OID, ROLE, true, !catalog.requires_login(), None);
+    for role in catalog.roles() {
+        let until = role.valid_until_us.and_then(time_text);
+        push(role_oid(role.id), &role.name, role.is_superuser, role.can_login, until);
+    }
+    rows
+}
+
+fn time_text(time_us: i64) -> Option<String> {
+    let time: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![time_us]));
+    format_value(&time, 0).ok().flatten().map(|text| format!("{text}+00"))
+}
+
+const PG_AUTH_MEMBERS: PgColumns =
+    &[("roleid", Number), ("member", Number), ("grantor", Number), ("admin_option", Truth)];
+
+pub(super) fn pg_auth_members(context: &StatementContext) -> PgRows {
+    let mut rows = PgRows::new(PG_AUTH_MEMBERS);
+    for role in context.snapshot.catalog().roles() {
+        for of in &role.member_of {
+            rows.push([
+                ("roleid", role_oid(*of).into()),
+                ("member", role_oid(role.id).into()),
+                ("grantor", ROLE_OID.into()),
+                ("admin_option", false.into()),
+            ]);
+        }
+    }
     rows
 }
 

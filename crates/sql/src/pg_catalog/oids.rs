@@ -7,8 +7,9 @@
 //! kind (4 bits) │ id (28 bits)
 //! ```
 
-use rowmill_base::{IndexId, TableId};
+use rowmill_base::{IndexId, RoleId, TableId};
 use rowmill_storage::{ColumnDef, TableDef};
+use rowmill_txn::roles::ObjectId;
 use rowmill_txn::{Catalog, SchemaDef, ViewDef};
 
 /// The number of `pg_catalog`.
@@ -17,7 +18,7 @@ pub(super) const PG_CATALOG_OID: u32 = 11;
 pub(super) const MAIN_OID: u32 = 2200;
 /// The number of `information_schema`.
 pub(super) const INFORMATION_SCHEMA_OID: u32 = 13_000;
-/// The number of the only role.
+/// The number of the role that always exists: it owns what was made without a role.
 pub(super) const ROLE_OID: u32 = 10;
 /// The number of the database.
 pub(super) const DATABASE_OID: u32 = 5;
@@ -25,7 +26,7 @@ pub(super) const DATABASE_OID: u32 = 5;
 pub(super) const COLUMNAR_OID: u32 = 9_001;
 pub(super) const KEYED_OID: u32 = 2;
 pub(super) const TREE_OID: u32 = 403;
-/// The name of the only role.
+/// The name of the role that always exists.
 pub(super) const ROLE: &str = "rowmill";
 
 /// The kinds of objects that have ids.
@@ -40,6 +41,7 @@ enum OidKind {
     Check = 7,
     ForeignKey = 8,
     Default = 9,
+    Role = 10,
 }
 
 const ID_BITS: u32 = 28;
@@ -56,6 +58,21 @@ fn part(kind: OidKind, table: TableId, part: u32) -> u32 {
 
 pub(super) fn table_oid(table: TableId) -> u32 {
     oid(OidKind::Table, table.0)
+}
+
+pub(super) fn role_oid(role: RoleId) -> u32 {
+    oid(OidKind::Role, role.0)
+}
+
+/// The number of the owner of an object. What was made without a role belongs to the role that always exists.
+pub(super) fn owner_oid(catalog: &Catalog, object: ObjectId) -> u32 {
+    catalog.access(object).and_then(|access| access.owner).map_or(ROLE_OID, role_oid)
+}
+
+/// The name of the owner of an object.
+pub(super) fn owner_name(catalog: &Catalog, object: ObjectId) -> String {
+    let owner = catalog.access(object).and_then(|access| access.owner);
+    owner.and_then(|owner| catalog.role_by_id(owner)).map_or_else(|| ROLE.to_owned(), |role| role.name.clone())
 }
 
 pub(super) fn view_oid(view: &ViewDef) -> u32 {

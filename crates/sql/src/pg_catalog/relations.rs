@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rowmill_base::SqlType;
 use rowmill_storage::{TableDef, TableSource};
+use rowmill_txn::roles::ObjectId;
 use rowmill_txn::{SchemaDef, ViewDef};
 
 use super::definition::index_definition;
 use super::oids::{
-    COLUMNAR_OID, KEYED_OID, ROLE, ROLE_OID, TREE_OID, TableIndex, default_oid, index_oid, indexes, schema_oid,
+    COLUMNAR_OID, KEYED_OID, TREE_OID, TableIndex, default_oid, index_oid, indexes, owner_name, owner_oid, schema_oid,
     table_oid, view_oid,
 };
 use super::rows::PgColumn::{NoTexts, Number, Numbers, Text, Truth};
@@ -62,6 +63,7 @@ struct ClassRow {
     oid: u32,
     name: String,
     schema: u32,
+    owner: u32,
     kind: &'static str,
     access_method: u32,
     columns: usize,
@@ -80,7 +82,7 @@ fn push_class(table: &mut PgRows, row: ClassRow) {
         ("relnamespace", row.schema.into()),
         ("reltype", 0_i64.into()),
         ("reloftype", 0_i64.into()),
-        ("relowner", ROLE_OID.into()),
+        ("relowner", row.owner.into()),
         ("relam", row.access_method.into()),
         ("relfilenode", row.oid.into()),
         ("reltablespace", 0_i64.into()),
@@ -140,10 +142,12 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
     let mut rows = PgRows::new(PG_CLASS);
     each_table(context, |schema, table| {
         let indexes = indexes(table);
+        let owner = owner_oid(context.snapshot.catalog(), ObjectId::Table(table.id));
         let class = ClassRow {
             oid: table_oid(table.id),
             name: table.name.clone(),
             schema: schema_oid(schema),
+            owner,
             kind: kind_of(context, table),
             access_method: if table.keyed.is_some() { KEYED_OID } else { COLUMNAR_OID },
             columns: table.columns.len(),
@@ -161,6 +165,7 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
                 oid: index_oid(index.id),
                 name: index.name,
                 schema: schema_oid(schema),
+                owner,
                 kind: "i",
                 access_method: TREE_OID,
                 columns: index.parts.len(),
@@ -177,6 +182,7 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
             oid: view_oid(view),
             name: view.name.clone(),
             schema: schema_oid(schema),
+            owner: owner_oid(context.snapshot.catalog(), ObjectId::View(view.id)),
             kind: "v",
             access_method: 0,
             columns: 0,
@@ -424,7 +430,7 @@ pub(super) fn pg_tables(context: &Arc<StatementContext>) -> PgRows {
             rows.push([
                 ("schemaname", schema.name.as_str().into()),
                 ("tablename", table.name.as_str().into()),
-                ("tableowner", ROLE.into()),
+                ("tableowner", owner_name(context.snapshot.catalog(), ObjectId::Table(table.id)).into()),
                 ("hasindexes", table.keyed.is_some().into()),
                 ("hasrules", false.into()),
                 ("hastriggers", false.into()),
@@ -443,7 +449,7 @@ pub(super) fn pg_views(context: &Arc<StatementContext>) -> PgRows {
         rows.push([
             ("schemaname", schema.name.as_str().into()),
             ("viewname", view.name.as_str().into()),
-            ("viewowner", ROLE.into()),
+            ("viewowner", owner_name(context.snapshot.catalog(), ObjectId::View(view.id)).into()),
             ("definition", view.sql.as_str().into()),
         ]);
     });

@@ -90,6 +90,7 @@ impl Session {
     /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all columns.
     /// The others get their defaults.
     pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
+        self.check_append(schema, table)?;
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let name = format!("{}.{}", quote(schema), quote(table));
         let names = match columns {

@@ -30,6 +30,7 @@ use crate::session::Work;
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
     let mut options = CopyFromOptions::read(options)?;
     options.read.cancel = work.cancel.clone();
+    options.read.folders = work.folders();
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let binder = WriteBinder::new(work, &view, &[]);
@@ -54,7 +55,8 @@ pub(super) fn plan(
     path: &str,
     options: &[CopyOption],
 ) -> Result<BoundWrite<'static>> {
-    let options = CopyFromOptions::read(options)?;
+    let mut options = CopyFromOptions::read(options)?;
+    options.read.folders = binder.work.folders();
     Ok(Load::bind(binder, CopyTarget::of(binder, source)?, path, &options)?.1.write)
 }
 

@@ -15,6 +15,7 @@ use crate::session::Work;
 /// Writes the file. Returns the number of its rows.
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
     check_once(options)?;
+    work.folders().check_pattern(path)?;
     let mut write = WriteOptions { memory: Some(work.engine().broker().clone()), ..WriteOptions::default() };
     for option in options {
         let (name, value) = option_text(option)?;

@@ -187,7 +187,7 @@ fn drop_schema(
 }
 
 /// Returns the one identifier that names a schema.
-pub(super) fn schema_name(name: &ObjectName) -> Result<&str> {
+pub(crate) fn schema_name(name: &ObjectName) -> Result<&str> {
     match identifiers(name)?.as_slice() {
         [schema] => Ok(&schema.value),
         [catalog, schema] if catalog.value == crate::names::CATALOG => Ok(&schema.value),

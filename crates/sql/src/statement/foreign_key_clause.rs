@@ -10,6 +10,7 @@
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::TableDef;
+use rowmill_txn::roles::{ObjectId, Rights};
 use rowmill_txn::{ForeignKeyDef, ReferentialAction, Transaction};
 use sqlparser::ast::{
     ConstraintReferenceMatchKind, Expr, ForeignKeyConstraint, Ident, ObjectName, ReferentialAction as Written,
@@ -20,6 +21,7 @@ use super::column_spec::check_name;
 use super::key_clauses::{DEFERRED, def_of, free_name};
 use super::relation;
 use super::sql_text;
+use crate::access::Access;
 use crate::names::{lower, qualified};
 use crate::session::Work;
 use crate::walk::any_expr;
@@ -86,6 +88,11 @@ impl<'a> ForeignKeyClause<'a> {
         check_name(&name)?;
         let parent_name = qualified(self.parent, work.statement.spellings())?;
         let parent = relation::table(transaction.view()?.catalog(), &parent_name)?;
+        if parent.id != table {
+            // Whoever refers to a table keeps its owner from deleting rows.
+            let access = Access::of(transaction.catalog(), work.actor());
+            access.require(Rights::REFERENCES, ObjectId::Table(parent.id), None)?;
+        }
         let Some(parent_key) = parent.keyed.as_ref() else {
             let what = format!("foreign key {name} refers to table \"{}\", which has no primary key", parent.name);
             return Err(Error::new(ErrorKind::InvalidDefinition, what)

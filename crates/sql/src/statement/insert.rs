@@ -88,7 +88,7 @@ impl WriteBinder<'_> {
         let conflict = on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?;
         let returning = self.returning(&table, alias, returning.as_deref())?;
         let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
-        Ok(self.insertion(write, conflict, values))
+        self.insertion(write, conflict, values)
     }
 
     /// Returns the table of an `INSERT` and the places of the columns that get values, none of which may be generated.

@@ -9,12 +9,14 @@ use arrow::array::{ArrayRef, Int64Array, StringViewBuilder};
 use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::write::{WriteAction, WriteSource};
+use rowmill_txn::roles::{ObjectId, Rights};
 use rowmill_txn::{ColumnSpec, Transaction};
 
 use super::copy::STATEMENT;
 use super::relation::{self, NamedRelation};
 use super::write::binder::{WriteBinder, targets};
 use super::write::executor::WriteExecutor;
+use crate::access::Access;
 use crate::files::{Reject, RejectSink};
 use crate::names::{DEFAULT_SCHEMA, QualifiedName, lower};
 use crate::session::Work;
@@ -44,6 +46,7 @@ pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -
         }
         None => {
             let schema = relation::schema(view.catalog(), &name.schema)?.id;
+            Access::of(view.catalog(), work.actor()).require(Rights::CREATE, ObjectId::Schema(schema), None)?;
             let columns = COLUMNS.iter().map(|(name, kind)| ColumnSpec::new(*name, kind.clone())).collect();
             let id = transaction.create_table(schema, &name.spelled, columns)?;
             let view = transaction.view()?;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId, nearest};
 use rowmill_storage::TableDef;
+use rowmill_txn::roles::ObjectId;
 use rowmill_txn::{Catalog, SchemaDef, ViewDef};
 
 use crate::names::{DEFAULT_SCHEMA, QualifiedName};
 
 /// A relation that a name refers to.
 #[derive(Clone, Debug)]
-pub(super) enum NamedRelation {
+pub(crate) enum NamedRelation {
     Table(Arc<TableDef>),
     View(Arc<ViewDef>),
     /// A materialized view. The table has its rows.
@@ -21,7 +22,7 @@ pub(super) enum NamedRelation {
 
 /// The kind of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RelationKind {
+pub(crate) enum RelationKind {
     Table,
     View,
     Materialized,
@@ -29,7 +30,7 @@ pub(super) enum RelationKind {
 }
 
 impl RelationKind {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             RelationKind::Table => "table",
             RelationKind::View => "view",
@@ -40,7 +41,17 @@ impl RelationKind {
 }
 
 impl NamedRelation {
-    pub(super) fn kind(&self) -> RelationKind {
+    /// The relation as an object that has an owner and rights.
+    pub(crate) fn object(&self) -> ObjectId {
+        match self {
+            NamedRelation::Table(table) | NamedRelation::Materialized(table) | NamedRelation::Sequence(table) => {
+                ObjectId::Table(table.id)
+            }
+            NamedRelation::View(view) => ObjectId::View(view.id),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> RelationKind {
         match self {
             NamedRelation::Table(_) => RelationKind::Table,
             NamedRelation::View(_) => RelationKind::View,
@@ -49,7 +60,7 @@ impl NamedRelation {
         }
     }
 
-    pub(super) fn schema(&self) -> SchemaId {
+    pub(crate) fn schema(&self) -> SchemaId {
         match self {
             NamedRelation::Table(table) | NamedRelation::Materialized(table) | NamedRelation::Sequence(table) => {
                 table.schema
@@ -59,7 +70,7 @@ impl NamedRelation {
     }
 
     /// Returns the name as spelled.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             NamedRelation::Table(table) | NamedRelation::Materialized(table) | NamedRelation::Sequence(table) => {
                 &table.name
@@ -71,7 +82,7 @@ impl NamedRelation {
 
 /// Identifies a relation even after a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RelationId {
+pub(crate) enum RelationId {
     Table(TableId),
     View(ViewId),
 }
@@ -88,7 +99,7 @@ impl From<&NamedRelation> for RelationId {
 }
 
 /// Returns the schema with the name `name`.
-pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<SchemaDef>> {
+pub(crate) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<SchemaDef>> {
     catalog.schema(name).ok_or_else(|| {
         let error = Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{name}\""));
         let near = nearest(name, catalog.schemas().map(|schema| schema.name.as_str()));
@@ -97,7 +108,7 @@ pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<Sch
 }
 
 /// Returns the table, view or sequence with the name `name`, if it exists.
-pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<NamedRelation> {
+pub(crate) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<NamedRelation> {
     let schema = catalog.schema(&name.schema)?.id;
     match catalog.table(schema, &name.name) {
         Some(table) if table.is_sequence() => Some(NamedRelation::Sequence(Arc::clone(table))),
@@ -108,14 +119,14 @@ pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<NamedRelat
 }
 
 /// Returns the table or view with the name `name`.
-pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<NamedRelation> {
+pub(crate) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<NamedRelation> {
     schema(catalog, &name.schema)?;
     let kinds = [RelationKind::Table, RelationKind::View, RelationKind::Materialized];
     find(catalog, name).ok_or_else(|| unknown(catalog, name, &kinds))
 }
 
 /// Returns the table with the name `name`.
-pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableDef>> {
+pub(crate) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableDef>> {
     schema(catalog, &name.schema)?;
     match find(catalog, name) {
         Some(NamedRelation::Table(table)) => Ok(table),
@@ -125,7 +136,7 @@ pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<Table
 }
 
 /// Returns the error for a relation of the wrong kind.
-pub(super) fn wrong_kind(name: &str, found: RelationKind, wanted: RelationKind) -> Error {
+pub(crate) fn wrong_kind(name: &str, found: RelationKind, wanted: RelationKind) -> Error {
     let error =
         Error::new(ErrorKind::WrongObject, format!("\"{name}\" is a {}, not a {}", found.name(), wanted.name()));
     match (found, wanted) {
@@ -138,7 +149,7 @@ pub(super) fn wrong_kind(name: &str, found: RelationKind, wanted: RelationKind) 
 }
 
 /// Returns the error for an unknown name. Suggests relations of `kinds`.
-pub(super) fn unknown(catalog: &Catalog, name: &QualifiedName, kinds: &[RelationKind]) -> Error {
+pub(crate) fn unknown(catalog: &Catalog, name: &QualifiedName, kinds: &[RelationKind]) -> Error {
     let what = match kinds {
         [kind] => kind.name(),
         _ => "table or view",
@@ -162,7 +173,7 @@ pub(super) fn unknown(catalog: &Catalog, name: &QualifiedName, kinds: &[Relation
 }
 
 /// Returns the name as the user would write it, without the default schema.
-pub(super) fn written(name: &QualifiedName) -> String {
+pub(crate) fn written(name: &QualifiedName) -> String {
     if name.schema == DEFAULT_SCHEMA { name.spelled.clone() } else { format!("{}.{}", name.schema, name.spelled) }
 }
 
@@ -193,7 +204,7 @@ fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, St
 }
 
 /// Returns the position of the column `name` in `table`.
-pub(super) fn column(table: &TableDef, name: &str) -> Result<usize> {
+pub(crate) fn column(table: &TableDef, name: &str) -> Result<usize> {
     table.column_index(name).ok_or_else(|| {
         let error = Error::new(
             ErrorKind::UndefinedColumn,

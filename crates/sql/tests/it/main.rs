@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod cancel;
 mod explain;
 mod hostile;

@@ -11,12 +11,14 @@ use rowmill_storage::{ColumnDef, ColumnSpec, TableDef, TimeTableDef};
 use super::{Transaction, gone};
 use crate::catalog::{MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::materialized::MaterializedView;
+use crate::roles::ObjectId;
 
 impl Transaction {
     /// Creates an empty schema.
     pub fn create_schema(&mut self, name: &str) -> Result<SchemaId> {
         let id = self.engine.ids().schema();
         self.catalog_mut()?.put_schema(Arc::new(SchemaDef { id, name: name.to_owned() }))?;
+        self.claim(ObjectId::Schema(id))?;
         Ok(id)
     }
 
@@ -32,6 +34,7 @@ impl Transaction {
                 .hint("DROP SCHEMA ... CASCADE drops its tables and views too"));
         }
         catalog.remove_schema(id);
+        catalog.remove_access(ObjectId::Schema(id));
         Ok(())
     }
 
@@ -52,6 +55,7 @@ impl Transaction {
         let def =
             TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None, time: None };
         self.catalog_mut()?.put_table(Arc::new(def))?;
+        self.claim(ObjectId::Table(id))?;
         Ok(id)
     }
 
@@ -95,6 +99,7 @@ impl Transaction {
         self.check_not_owned(&def)?;
         self.drop_references_of(&def)?;
         self.catalog_mut()?.remove_table(id);
+        self.catalog_mut()?.remove_access(ObjectId::Table(id));
         self.drop_sequences_of(&def, |_| true)?;
         if let Some(keyed) = &def.keyed {
             self.forget_keyed(keyed);
@@ -207,6 +212,9 @@ impl Transaction {
         let id = older.unwrap_or_else(|| self.engine.ids().view());
         let def = ViewDef { id, schema, name: name.to_owned(), sql: sql.to_owned(), column_names };
         self.catalog_mut()?.put_view(Arc::new(def))?;
+        if older.is_none() {
+            self.claim(ObjectId::View(id))?;
+        }
         Ok(id)
     }
 
@@ -214,6 +222,7 @@ impl Transaction {
     pub fn drop_view(&mut self, id: ViewId) -> Result<()> {
         self.changes.catalog.view_by_id(id).ok_or_else(|| gone("view"))?;
         self.catalog_mut()?.remove_view(id);
+        self.catalog_mut()?.remove_access(ObjectId::View(id));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use rowmill_txn::Snapshot;
 use sqlparser::ast::{self, Expr, Ident, SelectItem, Statement as Sql};
 
 use super::{BoundWrite, ChangeSyntax, ValueRows};
+use crate::access::Access;
 use crate::names::{QualifiedName, lower};
 use crate::query_catalog::ContextCatalog;
 use crate::session::Work;
@@ -96,6 +97,7 @@ impl<'a> WriteBinder<'a> {
         let has_rows = actions.iter().any(|action| !matches!(action, WriteAction::Delete(_)));
         let checks = if has_rows { self.checks(&table)? } else { Vec::new() };
         let plan = Write { table: table.id, source, actions, conflict: None, checks, returning };
+        self.access().check_write(&table, &plan)?;
         Ok(BoundWrite { tag, table, plan, values: None, reads_clock: self.reads_clock.get() })
     }
 
@@ -105,11 +107,12 @@ impl<'a> WriteBinder<'a> {
         mut write: BoundWrite<'s>,
         conflict: Option<WriteConflict>,
         values: Option<ValueRows<'s>>,
-    ) -> BoundWrite<'s> {
+    ) -> Result<BoundWrite<'s>> {
         write.plan.conflict = conflict;
+        self.access().check_write(&write.table, &write.plan)?;
         write.values = values;
         write.reads_clock = self.reads_clock.get();
-        write
+        Ok(write)
     }
 
     pub(in crate::statement) fn table(&self, name: &QualifiedName) -> Result<Arc<TableDef>> {
@@ -119,6 +122,10 @@ impl<'a> WriteBinder<'a> {
     /// Returns the place of a column that the statement names.
     pub(in crate::statement) fn column(&self, table: &TableDef, name: &Ident) -> Result<usize> {
         relation::column(table, self.work.statement.spell(name))
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::of(self.snapshot.catalog(), self.work.actor())
     }
 
     fn catalog(&self) -> ContextCatalog {

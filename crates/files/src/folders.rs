@@ -1,0 +1,113 @@
+//! The folders to which the files of a statement are limited.
+//!
+//! A path is compared only after the system has resolved it, so neither `..` nor a symbolic link leads out of a folder.
+//! Everything outside gets the same error, whether it exists or not, so that nobody learns what is there. We resolve a
+//! path before we open it: a program of the same machine that may write into the folder could exchange a file between
+//! the two. So the folders should belong to the user that runs the server.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rowmill_base::{Error, ErrorKind, Result};
+
+use crate::pattern::has_wildcard;
+
+/// The folders in which the files of a statement must lie. The default is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileFolders(Option<Arc<[PathBuf]>>);
+
+impl FileFolders {
+    /// Limits files to these folders and the folders inside of them. Returns an error if one is not a folder.
+    pub fn only(folders: &[PathBuf]) -> Result<FileFolders> {
+        let resolved = folders.iter().map(|folder| {
+            let found = folder.canonicalize().ok().filter(|found| found.is_dir());
+            found.ok_or_else(|| {
+                let what = format!("\"{}\" is not a folder that can be read", folder.display());
+                Error::new(ErrorKind::UndefinedFile, what)
+            })
+        });
+        Ok(FileFolders(Some(resolved.collect::<Result<_>>()?)))
+    }
+
+    /// Checks a path or pattern before anything is looked up.
+    pub fn check_pattern(&self, pattern: &str) -> Result<()> {
+        let Some(folders) = &self.0 else { return Ok(()) };
+        let path = pattern.strip_prefix("file://").unwrap_or(pattern);
+        let mut folder = PathBuf::new();
+        let mut parts = Path::new(path).components().peekable();
+        while let Some(part) = parts.next() {
+            if part == Component::ParentDir {
+                return Err(outside(pattern));
+            }
+            let is_open = part.as_os_str().to_str().is_none_or(has_wildcard);
+            if is_open || parts.peek().is_none() {
+                // The rest is found inside of `folder`, and each file that is found is checked again.
+                if parts.any(|part| part == Component::ParentDir) {
+                    return Err(outside(pattern));
+                }
+                break;
+            }
+            folder.push(part);
+        }
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
+        check_inside(folders, folder, pattern)
+    }
+
+    /// Checks a file that exists.
+    pub(crate) fn check_file(&self, path: &Path) -> Result<()> {
+        match &self.0 {
+            None => Ok(()),
+            Some(folders) => check_inside(folders, path, &path.to_string_lossy()),
+        }
+    }
+}
+
+fn check_inside(folders: &[PathBuf], path: &Path, shown: &str) -> Result<()> {
+    let resolved = path.canonicalize().map_err(|_| outside(shown))?;
+    match folders.iter().any(|folder| resolved.starts_with(folder)) {
+        true => Ok(()),
+        false => Err(outside(shown)),
+    }
+}
+
+fn outside(path: &str) -> Error {
+    let what = format!("permission denied: the file '{path}' is not in a folder whose files may be used");
+    Error::new(ErrorKind::InsufficientPrivilege, what)
+        .hint("only superusers use files of the server everywhere; --files names folders for all others")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn neither_dots_nor_links_lead_out_of_a_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let inside = root.path().join("inside");
+        fs::create_dir_all(inside.join("deep")).unwrap();
+        fs::create_dir(root.path().join("inside-not")).unwrap();
+        fs::write(root.path().join("secret.csv"), "a\n1\n").unwrap();
+        fs::write(inside.join("deep/a.csv"), "a\n1\n").unwrap();
+        std::os::unix::fs::symlink(root.path(), inside.join("link")).unwrap();
+        std::os::unix::fs::symlink(root.path().join("secret.csv"), inside.join("link.csv")).unwrap();
+        let folders = FileFolders::only(std::slice::from_ref(&inside)).unwrap();
+        let path = |end: &str| inside.join(end).to_string_lossy().into_owned();
+        for good in ["deep/a.csv", "deep/*.csv", "*/a.csv", "new.csv", "**/*.csv"] {
+            assert!(folders.check_pattern(&path(good)).is_ok(), "{good}");
+        }
+        for bad in ["../secret.csv", "deep/../../secret.csv", "link/secret.csv", "*/../../secret.csv", "link/*.csv"] {
+            let error = folders.check_pattern(&path(bad)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InsufficientPrivilege, "{bad}");
+        }
+        for bad in ["/etc/passwd", "/no/such/file", "a.csv", &path("../inside-not/a.csv")] {
+            assert!(folders.check_pattern(bad).is_err(), "{bad}");
+        }
+        assert!(folders.check_file(&inside.join("deep/a.csv")).is_ok());
+        assert!(folders.check_file(&inside.join("link.csv")).is_err());
+        assert!(FileFolders::default().check_pattern("/etc/passwd").is_ok());
+        assert!(FileFolders::only(&[inside.join("none")]).is_err());
+    }
+}

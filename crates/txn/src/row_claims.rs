@@ -27,6 +27,10 @@ use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 /// How often a waiting transaction looks whether its statement was cancelled.
 const CANCEL_CHECKED_EVERY: Duration = Duration::from_millis(10);
 
+/// The most transactions that wait at a time. Each holds a thread of its program. A server has more threads than this,
+/// so that the transactions for which others wait can go on.
+const WAITING_MAX: usize = 256;
+
 /// The reason why a statement must run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRow {
@@ -138,13 +142,17 @@ impl RowClaimant {
     }
 
     /// Waits for a key that another claimant has, and claims it. Returns `Deadlock` if that one waits for this
-    /// claimant, and the errors of `cancel`.
+    /// claimant, `SerializationFailure` if too many transactions wait, and the errors of `cancel`.
     pub fn wait(&mut self, key: u64, cancel: &Cancel) -> Result<()> {
         let turn = {
             let mut claims = self.claims.claims.lock();
             if claims.waits_for(key, self.number) {
                 return Err(Error::new(ErrorKind::Deadlock, "the transaction and another one wait for each other")
                     .hint("run the transaction again; deadlocks are rare if all write rows in the same order"));
+            }
+            if claims.waiting.len() >= WAITING_MAX {
+                let what = format!("{WAITING_MAX} transactions wait for rows already");
+                return Err(Error::new(ErrorKind::SerializationFailure, what).hint("run the transaction again later"));
             }
             let Some(claim) = claims.by_key.get_mut(&key) else { return Ok(()) };
             let turn = Arc::new(Turn::default());

@@ -384,6 +384,12 @@ impl Connection {
         self.session.engine().temp().named_file(owner)
     }
 
+    /// Lets the statements of this connection read one more file than its authority allows, for example a temporary file
+    /// with rows of its client. `None` ends it.
+    pub fn allow_file(&mut self, file: Option<&Path>) -> Result<()> {
+        self.session.allow_file(file)
+    }
+
     /// Options for writing results to a stream with [`stream_writer`](crate::output::stream_writer). What a writer
     /// gathers, for example a row group of Parquet, then counts as memory of this database.
     pub fn write_options(&self) -> WriteOptions {

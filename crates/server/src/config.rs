@@ -50,7 +50,7 @@ impl ServeSetting {
 /// The layer that a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigOrigin {
-    /// Nobody has set it.
+    /// No layer has set it.
     Default,
     /// The file.
     File,
@@ -229,7 +229,7 @@ pub const SERVE_SETTINGS: &[ServeSetting] = &[
     setting(
         "slow-query-ms",
         "NUMBER",
-        "logs statements that take at least so many milliseconds",
+        "logs statements that take at least this number of milliseconds",
         |config, values| {
             let limit = one(values)?.parse().map_err(|_| "a number of milliseconds is needed".to_owned());
             put(&mut config.options.logs.slow_statement, limit.map(|limit| Some(Duration::from_millis(limit))))

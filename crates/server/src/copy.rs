@@ -157,9 +157,12 @@ impl PgSession {
         client.send()?;
         let mut spool = self.connection.temporary_file("COPY FROM STDIN")?;
         self.receive(options, kinds, &mut spool, client)?;
-        let path = spool.finish()?.display().to_string();
+        let file = spool.finish()?;
+        self.connection.allow_file(Some(file))?;
+        let path = file.display().to_string();
         let sql = format!("COPY {} FROM {} {}", copy.source, quoted_text(&path), options.engine_clause());
         let loaded = self.connection.run_one(&sql, &[]);
+        self.connection.allow_file(None)?;
         let loaded = loaded.map_err(|error| {
             let mut error = WireError::of(&error);
             error.message = error.message.replace(&path, "STDIN");

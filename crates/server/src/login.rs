@@ -1,7 +1,7 @@
 //! Who a client is: the check of passwords and tokens, for all protocols.
 //!
 //! A wrong password, an unknown name, a role that may not log in and one whose time is over all get the same answer
-//! after the same work. So nobody learns which names exist. The log says what it was.
+//! after the same work, so that a client cannot learn which names exist. The log must have the reason.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -79,7 +79,7 @@ impl LoginFault {
     }
 }
 
-/// What is known about a client that wants to log in with a password.
+/// The facts about a client that wants to log in with a password.
 pub(crate) struct Candidate {
     /// The verifier to check against: the role's, or one that no password fits.
     pub(crate) verifier: ScramVerifier,

@@ -21,7 +21,7 @@ pub struct ServerOptions {
     pub pg: Option<SocketAddr>,
     /// Where HTTP is spoken. `None` turns it off. Port 0 takes any free port.
     pub http: Option<SocketAddr>,
-    /// The certificate. Without one, nobody can use TLS; with one, HTTP is HTTPS only.
+    /// The certificate. Without one, clients cannot use TLS; with one, HTTP is HTTPS only.
     pub tls: Option<TlsFiles>,
     /// Whether clients of the wire protocol without TLS are refused.
     pub requires_tls: bool,

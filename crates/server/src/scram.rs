@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The server's part of the nonce is random, so the proof of an earlier login is worth nothing. With PLUS, the proof
-//! also covers the certificate of the connection, so nobody between client and server can pass it on.
+//! also covers the certificate of the connection, so a host between client and server cannot pass it on.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -79,7 +79,7 @@ impl ScramExchange {
         let mut bound = format!("{flag},,").into_bytes();
         match (mechanism, flag, end_point) {
             (SCRAM, "n", _) | (SCRAM, "y", None) => {}
-            // The client supports a channel binding and did not see our offer: somebody has removed it.
+            // The client supports a channel binding and did not see our offer: it was removed on the way.
             (SCRAM, "y", Some(_)) => return Err(malformed("the offer of a channel binding was removed on the way")),
             (SCRAM_PLUS, flag, Some(end_point)) if flag.strip_prefix("p=") == Some(END_POINT) => {
                 bound.extend_from_slice(end_point);

@@ -26,7 +26,7 @@ pub(crate) enum ClientTransport {
 
 impl ClientTransport {
     /// Does the handshake of TLS on a plain connection. No bytes of the client may be in a buffer: they would be from
-    /// before the handshake, where anybody may have put them.
+    /// before the handshake, where a host on the way may have put them.
     pub(crate) async fn begin_tls(&mut self, tls: &ServerTls) -> io::Result<()> {
         let ClientTransport::Plain(stream) = std::mem::replace(self, ClientTransport::Closed) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the connection uses TLS already"));

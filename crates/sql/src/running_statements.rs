@@ -35,7 +35,7 @@ pub struct RunningStatement {
     pub id: u64,
     /// The connection.
     pub client: Arc<ClientInfo>,
-    /// The text of the statement.
+    /// The text of the statement, without passwords.
     pub text: Arc<str>,
     /// When it began, in microseconds since 1970-01-01 UTC.
     pub started_us: i64,

@@ -4,7 +4,7 @@
 //! changes the plan. A table inside of a view is read through that view, because a view reads with the rights of its
 //! owner and not with those of its reader.
 //!
-//! A column counts as read if any expression names it, also one whose value nobody needs. This may demand more than
+//! A column counts as read if any expression names it, also one whose value is not used. This may demand more than
 //! necessary, but never less.
 //!
 //! [`QueryCatalog::check_reads`]: crate::catalog::QueryCatalog::check_reads

@@ -118,7 +118,7 @@ impl Listener for HttpConnections {
     async fn accept(&mut self) -> (HttpStream, SocketAddr) {
         match self.ready.recv().await {
             Some(accepted) => accepted,
-            // The server stops, so no connection comes any more.
+            // The server stops, so no further connection comes.
             None => std::future::pending().await,
         }
     }

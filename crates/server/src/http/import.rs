@@ -169,7 +169,9 @@ fn load(
             None => return Err(Error::new(ErrorKind::Cancelled, "the client has gone before the end of its rows")),
         }
     }
-    let path = spool.finish()?.display().to_string();
+    let file = spool.finish()?;
+    connection.allow_file(Some(file))?;
+    let path = file.display().to_string();
     connection.begin(false)?;
     // The connection ends with the request, which rolls back the transaction unless it is committed here.
     let rows = copy(options, &path, is_created, connection).map_err(|error| of_the_body(&error, &path))?;

@@ -310,7 +310,7 @@ fn a_session_in_tls_binds_its_login_to_the_certificate() {
             // The connection becomes idle, and then active again.
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
-        // Somebody between client and server has another certificate.
+        // A host between client and server has another certificate.
         let other = TestTls { config, binding: vec![0; 32] };
         assert!(connect_tls(&server, other).await.is_err());
     });
@@ -378,7 +378,7 @@ fn other_machines_are_only_served_if_there_are_users() {
 #[test]
 fn hundreds_of_logins_that_never_end_leave_room_for_others() {
     let server = server();
-    // Sockets of both sides are in this process, which may open only so many files.
+    // Sockets of both sides are in this process, which may open a limited number of files.
     let clients: Vec<RawClient> = (0..150)
         .map(|number| {
             let mut client = server.raw();

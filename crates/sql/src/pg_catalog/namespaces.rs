@@ -95,7 +95,7 @@ const PG_ROLES: PgColumns = &[
     ("usesuper", Truth),
 ];
 
-/// The roles: first the one that owns what was made without a role, as which nobody logs in once there are others.
+/// The roles: first the one that owns what was made without a role, as which no client logs in once there are users.
 pub(super) fn pg_roles(context: &StatementContext) -> PgRows {
     let catalog = context.snapshot.catalog();
     let mut rows = PgRows::new(PG_ROLES);

@@ -193,7 +193,7 @@ impl PrivilegeCall {
         for right in rights.split(',').map(str::trim) {
             let name = right.to_ascii_uppercase();
             let name = name.strip_suffix(" WITH GRANT OPTION").unwrap_or(&name);
-            // There are no triggers, so nobody needs a right on them.
+            // There are no triggers, so no role needs a right on them.
             let right = match Rights::of_name(name) {
                 Some(right) => right,
                 None if matches!(name, "TRIGGER" | "MAINTAIN") => continue,

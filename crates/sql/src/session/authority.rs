@@ -1,5 +1,7 @@
 //! Who a session acts for: the checks before each statement.
 
+use std::path::Path;
+
 use rowmill_base::{Error, ErrorKind, Result, RoleId};
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
@@ -20,6 +22,19 @@ impl Session {
     /// Who the session acts for.
     pub fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// Lets statements read one more file, for example one that the host has made of what a client sends. `None` ends
+    /// it.
+    pub fn allow_file(&mut self, file: Option<&Path>) -> Result<()> {
+        if let Some(given) = self.given_folders.take() {
+            self.authority.folders = given;
+        }
+        if let Some(file) = file {
+            let with_file = self.authority.folders.with_file(file)?;
+            self.given_folders = Some(std::mem::replace(&mut self.authority.folders, with_file));
+        }
+        Ok(())
     }
 
     /// Returns an error unless the session may run `statement`. What it reads and writes is checked when it is bound.

@@ -89,7 +89,7 @@ impl<'a> ForeignKeyClause<'a> {
         let parent_name = qualified(self.parent, work.statement.spellings())?;
         let parent = relation::table(transaction.view()?.catalog(), &parent_name)?;
         if parent.id != table {
-            // Whoever refers to a table keeps its owner from deleting rows.
+            // A table that refers to another one keeps the owner of that one from deleting rows.
             let access = Access::of(transaction.catalog(), work.actor());
             access.require(Rights::REFERENCES, ObjectId::Table(parent.id), None)?;
         }

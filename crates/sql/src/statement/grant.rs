@@ -188,7 +188,7 @@ fn set_owner(
     let access = Access::of(catalog, work.actor());
     access.require_owner(object)?;
     if !access.has_role(role.id) {
-        // Otherwise a role could make a view read with the rights of somebody else.
+        // Otherwise a role could make a view read with the rights of another role.
         access.require_superuser("giving an object to a role that one is no member of")?;
     }
     let known = catalog.access(object);

@@ -63,7 +63,7 @@ fn commands_of_psql_describe_the_database() {
         ("\\dv", &["main|v|view|rowmill"]),
         ("\\dn", &["archive|rowmill", "main|rowmill"]),
         ("\\l", &["rowmill|rowmill|UTF8|C|C.UTF-8||libc|"]),
-        ("\\du", &["rowmill|Superuser, Bypass RLS|{}"]),
+        ("\\du", &["rowmill|Superuser, Create role, Bypass RLS|{}"]),
         ("\\dfS upper", &["pg_catalog|upper|||func"]),
         ("\\df", &[]),
         ("\\sv v", &["SELECT id, code FROM parent"]),

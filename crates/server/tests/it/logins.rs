@@ -69,13 +69,18 @@ fn a_client_logs_in_with_its_password_and_has_the_rights_of_its_role() {
         let row = client.query_one("SELECT current_user, has_table_privilege('t', 'INSERT')", &[]).await.unwrap();
         assert_eq!((row.get::<_, &str>(0), row.get::<_, bool>(1)), ("ann", false));
         assert!(client.query("SELECT * FROM t", &[]).await.unwrap().is_empty());
-        for sql in ["SELECT * FROM secret", "INSERT INTO t VALUES (1)", "DROP TABLE t", "COPY t FROM STDIN"] {
+        for sql in ["SELECT * FROM secret", "INSERT INTO t VALUES (1)", "DROP TABLE t", "COPY secret FROM STDIN"] {
             let error = client.batch_execute(sql).await.unwrap_err();
             assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{sql}: {error:?}");
         }
         let root = connect(&server, "ROOT", "top").await.unwrap();
-        root.batch_execute("INSERT INTO secret VALUES (1)").await.unwrap();
+        root.batch_execute("INSERT INTO secret VALUES (1); GRANT INSERT ON t TO ann").await.unwrap();
     });
+    // Data that a client sends itself needs no folder of files.
+    let loaded = ask(&server, "POST", "/import/t?format=csv", &[ANN], b"a\n7\n");
+    assert_eq!(loaded.json()["rows"], 1, "{}", loaded.text());
+    let file = ask(&server, "POST", "/query", &[ANN], b"SELECT * FROM '/etc/hostname'");
+    assert_eq!((file.status, file.json()["sqlstate"].as_str()), (403, Some("42501")));
 }
 
 #[test]

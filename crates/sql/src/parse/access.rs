@@ -125,6 +125,17 @@ pub(super) fn parse_access(parser: &mut Parser<'_>) -> Result<Option<AccessState
     Ok(None)
 }
 
+/// Reads a text in quotes. The parser itself would also take a word for one, which no log would hide.
+fn literal(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let token = &parser.peek_token_ref().token;
+    let is_text =
+        matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::DollarQuotedString(_));
+    if !is_text {
+        return parser.expected_ref("a text in quotes", parser.peek_token_ref());
+    }
+    parser.parse_literal_string()
+}
+
 fn skip(parser: &mut Parser<'_>, tokens: usize) {
     (0..tokens).for_each(|_| {
         parser.next_token();
@@ -173,7 +184,7 @@ fn role_options(parser: &mut Parser<'_>) -> Result<RoleOptions, ParserError> {
                 parser.expect_keyword_is(Keyword::PASSWORD)?;
                 options.password = Some(match parser.parse_keyword(Keyword::NULL) {
                     true => None,
-                    false => Some(parser.parse_literal_string()?),
+                    false => Some(literal(parser)?),
                 });
                 continue;
             }
@@ -207,7 +218,7 @@ fn valid_until(parser: &mut Parser<'_>) -> Result<Option<String>, ParserError> {
     if !parse_word(parser, "until") {
         return parser.expected_ref("UNTIL", parser.peek_token_ref());
     }
-    parser.parse_literal_string().map(Some)
+    literal(parser).map(Some)
 }
 
 fn create_token(parser: &mut Parser<'_>) -> Result<AccessStatement, ParserError> {

@@ -156,7 +156,7 @@ impl ImportOptions {
             [] => "*".to_owned(),
             columns => names(columns),
         };
-        let query = connection.prepare(&format!("SELECT {columns} FROM {}", self.table))?;
+        let query = connection.parse(&format!("SELECT {columns} FROM {}", self.table))?;
         match connection.shape(&query, &[]) {
             Ok(_) => Ok(false),
             Err(error) if error.kind() == ErrorKind::UndefinedTable && self.creates => Ok(true),

@@ -194,8 +194,8 @@ fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut 
     }
 }
 
-/// Returns the error without the path of the temporary file and without a place in our own statement, both of which the
-/// client does not know.
+/// Returns the error without the path of the temporary file and without a place in our own statement. The client knows
+/// neither of them.
 fn of_the_body(error: &Error, path: &str) -> Error {
     let error = without_place(error);
     let message = error.message().replace(&format!("'{path}'"), "the body").replace(path, "the body");

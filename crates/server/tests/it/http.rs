@@ -238,7 +238,7 @@ fn a_client_that_goes_away_cancels_its_statement() {
     }
 }
 
-/// Waits until so many sessions and requests can run statements.
+/// Waits until this number of sessions and requests can run statements.
 pub(crate) fn wait_for_sessions(server: &TestServer, wanted: usize) {
     let (line, started) = (format!("rowmill_sessions {wanted}"), Instant::now());
     loop {

@@ -29,9 +29,22 @@ impl FileFolders {
         Ok(FileFolders(Some(resolved.collect::<Result<_>>()?)))
     }
 
+    /// The same folders, and one file outside of them. A file that does not exist adds nothing.
+    #[must_use]
+    pub fn with_file(self, file: &Path) -> FileFolders {
+        match (self.0, file.canonicalize()) {
+            (Some(folders), Ok(file)) => FileFolders(Some(folders.iter().cloned().chain([file]).collect())),
+            (folders, _) => FileFolders(folders),
+        }
+    }
+
     /// Checks a path or pattern before anything is looked up.
     pub fn check_pattern(&self, pattern: &str) -> Result<()> {
         let Some(folders) = &self.0 else { return Ok(()) };
+        // The path of a file that `with_file` has added. It is compared again once the file is found.
+        if Path::new(pattern).canonicalize().is_ok_and(|path| path.is_file() && folders.contains(&path)) {
+            return Ok(());
+        }
         let path = pattern.strip_prefix("file://").unwrap_or(pattern);
         let mut folder = PathBuf::new();
         let mut parts = Path::new(path).components().peekable();
@@ -107,6 +120,11 @@ mod tests {
         }
         assert!(folders.check_file(&inside.join("deep/a.csv")).is_ok());
         assert!(folders.check_file(&inside.join("link.csv")).is_err());
+        let with_file = folders.clone().with_file(&root.path().join("secret.csv"));
+        let secret = root.path().join("secret.csv").to_string_lossy().into_owned();
+        assert!(with_file.check_pattern(&secret).is_ok() && with_file.check_file(Path::new(&secret)).is_ok());
+        assert!(with_file.check_pattern(&root.path().join("*.csv").to_string_lossy()).is_err());
+        assert!(with_file.check_pattern("/etc/passwd").is_err() && folders.check_pattern(&secret).is_err());
         assert!(FileFolders::default().check_pattern("/etc/passwd").is_ok());
         assert!(FileFolders::only(&[inside.join("none")]).is_err());
     }

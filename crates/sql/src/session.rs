@@ -9,6 +9,7 @@ mod authority;
 mod execution;
 mod lost_rows;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ pub struct Session {
     engine: Arc<Engine>,
     /// Who runs the statements.
     authority: Authority,
+    /// The last temporary file that was made for rows from outside.
+    own_file: Option<PathBuf>,
     admission: Option<Arc<dyn Admission>>,
     /// The permit of the statement that runs, or whose result is open.
     permit: Weak<AdmissionGuard>,
@@ -101,6 +104,7 @@ impl Session {
         Ok(Session {
             engine,
             authority: Authority::default(),
+            own_file: None,
             admission: None,
             permit: Weak::new(),
             workers,

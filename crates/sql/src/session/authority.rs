@@ -1,6 +1,7 @@
 //! Who a session acts for: the checks before each statement.
 
 use rowmill_base::{Error, ErrorKind, Result, RoleId};
+use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
 
@@ -15,6 +16,14 @@ impl Session {
     pub fn acting_for(mut self, authority: Authority) -> Session {
         self.authority = authority;
         self
+    }
+
+    /// Makes a temporary file, from which the statements of the session may read whatever their role. `owner` names its
+    /// purpose.
+    pub fn temporary_file(&mut self, owner: &'static str) -> Result<NamedTempFile> {
+        let file = self.engine.temp().named_file(owner)?;
+        self.own_file = Some(file.path().to_owned());
+        Ok(file)
     }
 
     /// Who the session acts for.
@@ -87,6 +96,11 @@ impl Work<'_> {
     /// The folders in which the files of the statement must lie.
     pub(crate) fn folders(&self) -> FileFolders {
         let is_unlimited = self.session.require_superuser("files of the server").is_ok();
-        if is_unlimited { FileFolders::default() } else { self.session.authority.folders.clone() }
+        let folders = self.session.authority.folders.clone();
+        match &self.session.own_file {
+            _ if is_unlimited => FileFolders::default(),
+            Some(file) => folders.with_file(file),
+            None => folders,
+        }
     }
 }

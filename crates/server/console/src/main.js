@@ -313,9 +313,17 @@ class Console {
         drawTable(this.panels.Storage, table, await rows(`SELECT * FROM ${call(table)}`), () => this.storage(null));
       } else {
         const tables = this.catalog.tables.filter((one) => one.kind === "TABLE").slice(0, TABLES_MAX);
-        const sizes = await Promise.all(tables.map((one) => rows(`SELECT sum(bytes) AS bytes FROM ${call(one)}`)));
-        const sized = tables.map((one, index) => ({ ...one, bytes: Number(sizes[index][0].bytes) }));
-        drawAll(this.panels.Storage, sized, await rows("SELECT * FROM rowmill_space()"), (one) => this.storage(one));
+        // A role may lack the right to ask for a table or for the directory.
+        const sizeOf = (one) => rows(`SELECT sum(bytes) AS bytes FROM ${call(one)}`).catch(() => null);
+        const sizes = await Promise.all(tables.map(sizeOf));
+        const sized = tables.map((one, index) => ({ ...one, bytes: sizes[index] && Number(sizes[index][0].bytes) }));
+        const parts = await rows("SELECT * FROM rowmill_space()").catch(() => []);
+        drawAll(
+          this.panels.Storage,
+          sized.filter((one) => one.bytes !== null),
+          parts,
+          (one) => this.storage(one),
+        );
       }
       this.stored = true;
       this.setStale(false);

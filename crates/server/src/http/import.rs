@@ -1,7 +1,7 @@
 //! `POST /import/{table}`: loads the body of a request into a table.
 //!
-//! The body goes to a temporary file, part by part, and `COPY` loads the file: it looks at the beginning of a file before
-//! it reads the whole, and may read it with several threads. So a body of any length takes the same memory.
+//! The body goes to a temporary file, part by part, and `COPY` loads the file: it looks at the beginning of a file
+//! before it reads the whole, and may read it with several threads. So a body of any length takes the same memory.
 //!
 //! ```text
 //! network thread                      session thread

@@ -1,7 +1,7 @@
 //! The folders to which the files of a statement are limited.
 //!
 //! A path is compared only after the system has resolved it, so neither `..` nor a symbolic link leads out of a folder.
-//! A path outside must give the same error whether it exists or not, so that the error tells nothing about it. We resolve a
+//! Everything outside gets the same error, whether it exists or not, so that nobody learns what is there. We resolve a
 //! path before we open it: a program of the same machine that may write into the folder could exchange a file between
 //! the two. So the folders should belong to the user that runs the server.
 
@@ -29,22 +29,23 @@ impl FileFolders {
         Ok(FileFolders(Some(resolved.collect::<Result<_>>()?)))
     }
 
-    /// The same folders, and one file that exists.
-    pub fn with_file(&self, file: &Path) -> Result<FileFolders> {
-        let Some(folders) = &self.0 else { return Ok(FileFolders::default()) };
-        let resolved =
-            file.canonicalize().map_err(|error| Error::io(format!("looking up '{}'", file.display()), &error))?;
-        Ok(FileFolders(Some(folders.iter().cloned().chain([resolved]).collect())))
+    /// The same folders, and one file outside of them. A file that does not exist adds nothing.
+    #[must_use]
+    pub fn with_file(self, file: &Path) -> FileFolders {
+        match (self.0, file.canonicalize()) {
+            (Some(folders), Ok(file)) => FileFolders(Some(folders.iter().cloned().chain([file]).collect())),
+            (folders, _) => FileFolders(folders),
+        }
     }
 
     /// Checks a path or pattern before anything is looked up.
     pub fn check_pattern(&self, pattern: &str) -> Result<()> {
         let Some(folders) = &self.0 else { return Ok(()) };
-        let path = pattern.strip_prefix("file://").unwrap_or(pattern);
-        let is_file = !has_wildcard(path) && !Path::new(path).components().any(|part| part == Component::ParentDir);
-        if is_file && check_inside(folders, Path::new(path), pattern).is_ok() {
+        // The path of a file that `with_file` has added. It is compared again once the file is found.
+        if Path::new(pattern).canonicalize().is_ok_and(|path| path.is_file() && folders.contains(&path)) {
             return Ok(());
         }
+        let path = pattern.strip_prefix("file://").unwrap_or(pattern);
         let mut folder = PathBuf::new();
         let mut parts = Path::new(path).components().peekable();
         while let Some(part) = parts.next() {
@@ -119,12 +120,11 @@ mod tests {
         }
         assert!(folders.check_file(&inside.join("deep/a.csv")).is_ok());
         assert!(folders.check_file(&inside.join("link.csv")).is_err());
-        let secret = root.path().join("secret.csv");
-        let with_secret = folders.with_file(&secret).unwrap();
-        assert!(
-            with_secret.check_pattern(&secret.to_string_lossy()).is_ok() && with_secret.check_file(&secret).is_ok()
-        );
-        assert!(with_secret.check_pattern(&root.path().join("*.csv").to_string_lossy()).is_err());
+        let with_file = folders.clone().with_file(&root.path().join("secret.csv"));
+        let secret = root.path().join("secret.csv").to_string_lossy().into_owned();
+        assert!(with_file.check_pattern(&secret).is_ok() && with_file.check_file(Path::new(&secret)).is_ok());
+        assert!(with_file.check_pattern(&root.path().join("*.csv").to_string_lossy()).is_err());
+        assert!(with_file.check_pattern("/etc/passwd").is_err() && folders.check_pattern(&secret).is_err());
         assert!(FileFolders::default().check_pattern("/etc/passwd").is_ok());
         assert!(FileFolders::only(&[inside.join("none")]).is_err());
     }

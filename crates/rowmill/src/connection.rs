@@ -378,16 +378,18 @@ impl Connection {
         self.session.take_notices()
     }
 
-    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. `owner` names
-    /// its purpose in errors and in `rowmill_spills()`.
-    pub fn temporary_file(&self, owner: &'static str) -> Result<NamedTempFile> {
-        self.session.engine().temp().named_file(owner)
+    /// Returns an error unless the role of the connection may add rows to a table. `table` may have its schema in front
+    /// of it. A table that does not exist is no error here.
+    pub fn check_append(&self, table: &str) -> Result<()> {
+        let name = table.to_lowercase();
+        let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
+        self.session.check_append(schema, table)
     }
 
-    /// Lets the statements of this connection read one more file than its authority allows, for example a temporary file
-    /// with rows of its client. `None` ends it.
-    pub fn allow_file(&mut self, file: Option<&Path>) -> Result<()> {
-        self.session.allow_file(file)
+    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. COPY may read
+    /// it whatever the role of the connection. `owner` names its purpose in errors and in `rowmill_spills()`.
+    pub fn temporary_file(&mut self, owner: &'static str) -> Result<NamedTempFile> {
+        self.session.temporary_file(owner)
     }
 
     /// Options for writing results to a stream with [`stream_writer`](crate::output::stream_writer). What a writer

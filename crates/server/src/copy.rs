@@ -29,7 +29,7 @@ use crate::encode::{EncodedBatch, WireFormat, wire_columns};
 use crate::portal::OpenRows;
 use crate::session::PgSession;
 use crate::socket::{ClientStream, NoMessage};
-use crate::sql_words::{placed_words, quoted_text};
+use crate::sql_words::{placed_words, quoted_text, value_of, words};
 use crate::wire_error::{PROTOCOL_VIOLATION, StatementFault, StepResult, WireError};
 use rowmill::pg_types::PgType;
 
@@ -73,6 +73,11 @@ impl ClientCopy {
             return Some(ClientCopy { source, is_in, options });
         }
         None
+    }
+
+    /// The name of the table, with its schema if that is written, without quotes.
+    fn table(&self) -> String {
+        words(&self.source).take_while(|word| word.text != "(").map(|word| value_of(&word)).collect()
     }
 
     /// The query that reads the source.
@@ -146,7 +151,8 @@ impl PgSession {
     }
 
     fn copy_in(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
-        // The table and its columns are checked before the client sends anything.
+        // The table, its columns and the right to add rows are checked before the client sends anything.
+        self.connection.check_append(&copy.table())?;
         let query = self.connection.parse(&copy.query())?;
         let shape = self.connection.shape(&query, &[])?;
         let columns = shape.columns.ok_or_else(|| WireError::new("42601", "COPY FROM STDIN takes a table"))?;
@@ -157,12 +163,9 @@ impl PgSession {
         client.send()?;
         let mut spool = self.connection.temporary_file("COPY FROM STDIN")?;
         self.receive(options, kinds, &mut spool, client)?;
-        let file = spool.finish()?;
-        self.connection.allow_file(Some(file))?;
-        let path = file.display().to_string();
+        let path = spool.finish()?.display().to_string();
         let sql = format!("COPY {} FROM {} {}", copy.source, quoted_text(&path), options.engine_clause());
         let loaded = self.connection.run_one(&sql, &[]);
-        self.connection.allow_file(None)?;
         let loaded = loaded.map_err(|error| {
             let mut error = WireError::of(&error);
             error.message = error.message.replace(&path, "STDIN");
@@ -336,7 +339,8 @@ mod tests {
             (copy.source.as_str(), copy.is_in, copy.options.as_str()),
             ("\"t x\" (a, b)", true, "WITH (FORMAT csv)")
         );
-        assert_eq!(copy.query(), "SELECT a, b FROM \"t x\" ");
+        assert_eq!((copy.query().as_str(), copy.table().as_str()), ("SELECT a, b FROM \"t x\" ", "t x"));
+        assert_eq!(ClientCopy::of("COPY S . \"t\" FROM STDIN").map(|copy| copy.table()), Some("S.t".to_owned()));
         let copy = ClientCopy::of("COPY \"t(1)\"(a) TO STDOUT").expect("a copy");
         assert_eq!(copy.query(), "SELECT a FROM \"t(1)\"");
         let copy = ClientCopy::of("copy (SELECT 1 FROM x) to stdout").expect("a copy");

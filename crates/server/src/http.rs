@@ -301,7 +301,7 @@ fn run(
 
 /// Runs a query that can change nothing.
 fn run_reading(sql: &str, connection: &mut Connection) -> rowmill::Result<Outcome> {
-    let query = connection.prepare(sql)?;
+    let query = connection.parse(sql)?;
     if connection.shape(&query, &[])?.columns.is_none() {
         return Err(Error::new(ErrorKind::ReadOnly, "an export takes a query with rows")
             .hint("POST /query runs statements of any kind"));

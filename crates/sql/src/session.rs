@@ -9,6 +9,7 @@ mod authority;
 mod execution;
 mod lost_rows;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,6 @@ use crate::access::Authority;
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::exhausted::naming_statement;
-use crate::files::FileFolders;
 use crate::guards::catch_panics;
 use crate::idle_statements::IdleStatements;
 use crate::open_transaction::{OpenTransaction, now_us};
@@ -41,8 +41,8 @@ pub struct Session {
     engine: Arc<Engine>,
     /// Who runs the statements.
     authority: Authority,
-    /// The folders of the authority, while the host allows another file.
-    given_folders: Option<FileFolders>,
+    /// The last temporary file that was made for rows from outside.
+    own_file: Option<PathBuf>,
     admission: Option<Arc<dyn Admission>>,
     /// The permit of the statement that runs, or whose result is open.
     permit: Weak<AdmissionGuard>,
@@ -104,7 +104,7 @@ impl Session {
         Ok(Session {
             engine,
             authority: Authority::default(),
-            given_folders: None,
+            own_file: None,
             admission: None,
             permit: Weak::new(),
             workers,

@@ -1,6 +1,12 @@
 // The editor of statements.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  closeCompletion,
+  completionKeymap,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { PostgreSQL, SQLDialect, keywordCompletionSource, schemaCompletionSource } from "@codemirror/lang-sql";
 import {
@@ -150,7 +156,8 @@ export class Editor {
   /** `actions` has run, runAll, explain and cancel, which keys call, and changed, which gets every new text. */
   constructor(parent, text, actions) {
     this.language = new Compartment();
-    const call = (name) => () => (actions[name](), true);
+    // A list of completions that is left open would take the Escape that cancels the statement.
+    const call = (name) => (view) => (closeCompletion(view), actions[name](), true);
     const keys = Prec.highest(
       keymap.of([
         { key: "Mod-Enter", run: call("run") },

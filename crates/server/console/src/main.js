@@ -19,6 +19,8 @@ const THEMES = ["auto", "light", "dark"];
 const CHANGES_TABLES = /^\s*(CREATE|DROP|ALTER|INSERT|DELETE|UPDATE|COPY|MERGE|TRUNCATE|RENAME|REFRESH)\b/i;
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+/** Statements about a transaction of several statements. */
+const CONTROLS = /^\s*(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b/i;
 /** The most tables whose sizes are asked for. */
 const TABLES_MAX = 300;
 /** Statements with secrets must not stay in the browser. */
@@ -106,7 +108,8 @@ class Console {
   }
 
   key(event) {
-    if (event.key === "Escape") this.cancel();
+    const isFree = !event.defaultPrevented && !document.querySelector("dialog[open]");
+    if (event.key === "Escape" && isFree) this.cancel();
     if (
       (event.ctrlKey || event.metaKey) &&
       event.key === "Enter" &&
@@ -170,6 +173,12 @@ class Console {
   async runEach(list) {
     if (this.running || !list.length) return;
     this.view("Query");
+    const control = list.find((statement) => CONTROLS.test(statement.text));
+    if (control) {
+      const word = control.text.trim().split(/[\s;]/)[0].toUpperCase();
+      const why = "Each statement of the console is a transaction of its own, which commits if it succeeds.";
+      return this.tell(`${word} has no effect here, so nothing was run.`, "failed", why);
+    }
     const stop = new AbortController();
     this.running = stop;
     this.runButton.disabled = true;
@@ -304,9 +313,17 @@ class Console {
         drawTable(this.panels.Storage, table, await rows(`SELECT * FROM ${call(table)}`), () => this.storage(null));
       } else {
         const tables = this.catalog.tables.filter((one) => one.kind === "TABLE").slice(0, TABLES_MAX);
-        const sizes = await Promise.all(tables.map((one) => rows(`SELECT sum(bytes) AS bytes FROM ${call(one)}`)));
-        const sized = tables.map((one, index) => ({ ...one, bytes: Number(sizes[index][0].bytes) }));
-        drawAll(this.panels.Storage, sized, await rows("SELECT * FROM rowmill_space()"), (one) => this.storage(one));
+        // A role may lack the right to ask for a table or for the directory.
+        const sizeOf = (one) => rows(`SELECT sum(bytes) AS bytes FROM ${call(one)}`).catch(() => null);
+        const sizes = await Promise.all(tables.map(sizeOf));
+        const sized = tables.map((one, index) => ({ ...one, bytes: sizes[index] && Number(sizes[index][0].bytes) }));
+        const parts = await rows("SELECT * FROM rowmill_space()").catch(() => []);
+        drawAll(
+          this.panels.Storage,
+          sized.filter((one) => one.bytes !== null),
+          parts,
+          (one) => this.storage(one),
+        );
       }
       this.stored = true;
       this.setStale(false);

@@ -1,7 +1,7 @@
 //! The writer of an answer, and the compression that its client accepts.
 //!
-//! The thread of the statement compresses, because the network threads only move bytes. A middleware of the HTTP library
-//! would compress on them, and one long answer would hold up all connections.
+//! The thread of the statement compresses, because the network threads only move bytes. A middleware of the HTTP
+//! library would compress on them, and one long answer would hold up all connections.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `GET /export?table=|query=&format=`: a table or the result of a query as a file to download.
 //!
-//! Browsers send `GET` requests for pages of other sites without asking, so an export must change nothing: it takes only
-//! a query with rows, and runs it in a transaction that only reads.
+//! Browsers send `GET` requests for pages of other sites without asking, so an export must change nothing: it takes
+//! only a query with rows, and runs it in a transaction that only reads.
 
 use std::sync::Arc;
 

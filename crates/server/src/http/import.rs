@@ -1,7 +1,7 @@
 //! `POST /import/{table}`: loads the body of a request into a table.
 //!
-//! The body goes to a temporary file, part by part, and `COPY` loads the file: it looks at the beginning of a file before
-//! it reads the whole, and may read it with several threads. So a body of any length takes the same memory.
+//! The body goes to a temporary file, part by part, and `COPY` loads the file: it looks at the beginning of a file
+//! before it reads the whole, and may read it with several threads. So a body of any length takes the same memory.
 //!
 //! ```text
 //! network thread                      session thread
@@ -159,6 +159,7 @@ fn load(
 ) -> Result<Imported> {
     // A wrong name is reported before the body is stored.
     let is_created = options.is_to_create(connection)?;
+    connection.check_append(&options.name)?;
     // If the receiver is gone, the client is gone too, and the channel of parts ends.
     let _ = ready.send(());
     let mut spool = connection.temporary_file("POST /import")?;
@@ -169,9 +170,7 @@ fn load(
             None => return Err(Error::new(ErrorKind::Cancelled, "the client has gone before the end of its rows")),
         }
     }
-    let file = spool.finish()?;
-    connection.allow_file(Some(file))?;
-    let path = file.display().to_string();
+    let path = spool.finish()?.display().to_string();
     connection.begin(false)?;
     // The connection ends with the request, which rolls back the transaction unless it is committed here.
     let rows = copy(options, &path, is_created, connection).map_err(|error| of_the_body(&error, &path))?;
@@ -188,7 +187,12 @@ fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut 
     if let Some(table) = options.reject_table() {
         // The path of the temporary file means nothing once the file is gone.
         let (table, name, path) = (quoted_table(table), quoted_text("the body"), quoted_text(path));
-        connection.run_one(&format!("UPDATE {table} SET file = {name} WHERE file = {path}"), &[])?;
+        let renamed = connection.run_one(&format!("UPDATE {table} SET file = {name} WHERE file = {path}"), &[]);
+        // A role that may only add rows to the table leaves the path there.
+        renamed.map(drop).or_else(|error| match error.kind() {
+            ErrorKind::InsufficientPrivilege => Ok(()),
+            _ => Err(error),
+        })?;
     }
     match loaded {
         Outcome::Changed { rows, .. } => Ok(rows),
@@ -196,8 +200,8 @@ fn copy(options: &ImportOptions, path: &str, is_created: bool, connection: &mut 
     }
 }
 
-/// Returns the error without the path of the temporary file and without a place in our own statement, both of which the
-/// client does not know.
+/// Returns the error without the path of the temporary file and without a place in our own statement. The client knows
+/// neither of them.
 fn of_the_body(error: &Error, path: &str) -> Error {
     let error = without_place(error);
     let message = error.message().replace(&format!("'{path}'"), "the body").replace(path, "the body");

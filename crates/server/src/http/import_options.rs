@@ -33,6 +33,8 @@ const OWN: [&str; 3] = ["columns", "create", "reject_table"];
 /// What a request asks for.
 #[derive(Debug)]
 pub(super) struct ImportOptions {
+    /// The table as it is written in the URL.
+    pub(super) name: String,
     /// The table as SQL: `"schema"."table"`.
     table: String,
     columns: Vec<String>,
@@ -89,6 +91,7 @@ fn switch(name: &str, value: &str) -> Result<bool> {
 impl ImportOptions {
     pub(super) fn read(table: &str, head: &Parts) -> Result<ImportOptions> {
         let mut options = ImportOptions {
+            name: table.to_owned(),
             table: quoted_table(table),
             columns: Vec::new(),
             creates: false,
@@ -156,10 +159,12 @@ impl ImportOptions {
             [] => "*".to_owned(),
             columns => names(columns),
         };
-        let query = connection.prepare(&format!("SELECT {columns} FROM {}", self.table))?;
+        let query = connection.parse(&format!("SELECT {columns} FROM {}", self.table))?;
         match connection.shape(&query, &[]) {
             Ok(_) => Ok(false),
             Err(error) if error.kind() == ErrorKind::UndefinedTable && self.creates => Ok(true),
+            // A role may add rows to a table that it may not read.
+            Err(error) if error.kind() == ErrorKind::InsufficientPrivilege => Ok(false),
             Err(error) => {
                 let told = without_place(&error);
                 Err(match error.kind() {

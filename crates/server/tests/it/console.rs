@@ -93,6 +93,9 @@ fn the_page_runs_cancels_draws_and_imports() {
     let marked = "document.querySelector('.editor').shadowRoot.querySelector('.cm-lintRange-error').textContent";
     assert_eq!(browser.evaluate(marked), "prise");
 
+    run(&mut browser, "BEGIN");
+    browser.wait_for("document.querySelector('.message.failed')?.textContent.startsWith('BEGIN has no effect')");
+
     run(&mut browser, "EXPLAIN ANALYZE SELECT sym, count(*) FROM trades GROUP BY sym");
     browser.wait_for("document.querySelectorAll('.plan-row').length >= 2");
 

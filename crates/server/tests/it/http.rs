@@ -238,6 +238,19 @@ fn a_client_that_goes_away_cancels_its_statement() {
     }
 }
 
+/// Waits until this number of sessions and requests can run statements.
+pub(crate) fn wait_for_sessions(server: &TestServer, wanted: usize) {
+    let (line, started) = (format!("rowmill_sessions {wanted}"), Instant::now());
+    loop {
+        let metrics = ask(server, "GET", "/metrics", &[], b"").text();
+        if metrics.lines().any(|found| found == line) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{line}:\n{metrics}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_client_that_does_not_read_and_one_that_sends_too_much_are_stopped() {
     let limits = ServerLimits {
@@ -247,9 +260,9 @@ fn a_client_that_does_not_read_and_one_that_sends_too_much_are_stopped() {
     };
     let server = TestServer::with_limits(limits);
     let _stalled = send(&server, "POST", "/query?format=csv", &[], b"SELECT repeat('x', 1000) FROM range(1000000)");
-    std::thread::sleep(Duration::from_millis(1_500));
-    let metrics = ask(&server, "GET", "/metrics", &[], b"").text();
-    assert!(metrics.lines().any(|line| line == "rowmill_sessions 0"), "{metrics}");
+    // The statement must have started before we wait for its end.
+    wait_for_sessions(&server, 1);
+    wait_for_sessions(&server, 0);
     let long = format!("SELECT '{}'", "x".repeat(2_000));
     assert_eq!(query(&server, "/query", &long).status, 413);
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::SinkExt;
 use rowmill::Database;
 use rowmill_server::{ServerEvent, ServerLimits, ServerOptions, TlsFiles};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -156,6 +157,30 @@ fn a_statement_before_the_login_is_refused() {
     let (kind, body) = client.message().unwrap();
     assert_eq!((kind, field(&body, b'C').as_deref()), (b'E', Some("08P01")));
     assert_eq!(client.message(), None);
+}
+
+#[test]
+fn a_role_loads_rows_that_it_sends_and_no_files_of_the_server() {
+    let server = server();
+    let root = &[("Authorization", "Basic cm9vdDp0b3A=")];
+    ask(&server, "POST", "/query", root, b"GRANT INSERT ON t TO ann");
+    let import = |headers: &[(&str, &str)], path: &str| ask(&server, "POST", path, headers, b"a\n1\n2\n");
+    let loaded = import(&[ANN], "/import/t?format=csv");
+    assert_eq!(loaded.json()["rows"], 2, "{}", loaded.text());
+    ask(&server, "POST", "/query", root, b"REVOKE SELECT ON t FROM ann");
+    assert_eq!(import(&[ANN], "/import/t?format=csv").status, 200);
+    assert_eq!(import(&[ANN], "/import/secret?format=csv").status, 403);
+    assert_eq!(import(&[], "/import/t?format=csv").status, 401);
+    ask(&server, "POST", "/query", root, b"GRANT SELECT ON t TO ann");
+    runtime().block_on(async {
+        let client = connect(&server, "ann", "right").await.unwrap();
+        let mut sink = Box::pin(client.copy_in("COPY t FROM STDIN").await.unwrap());
+        sink.send(bytes::Bytes::from_static(b"3\n4\n")).await.unwrap();
+        assert_eq!(sink.as_mut().finish().await.unwrap(), 2);
+        assert_eq!(client.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get::<_, i64>(0), 6);
+        let error = client.batch_execute("COPY t FROM '/etc/hostname' WITH (format csv)").await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+    });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rowmill_base::{Error, ErrorKind, Result, RoleId};
+use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
 
@@ -19,22 +20,17 @@ impl Session {
         self
     }
 
+    /// Makes a temporary file, from which the statements of the session may read whatever their role. `owner` names its
+    /// purpose.
+    pub fn temporary_file(&mut self, owner: &'static str) -> Result<NamedTempFile> {
+        let file = self.engine.temp().named_file(owner)?;
+        self.own_file = Some(file.path().to_owned());
+        Ok(file)
+    }
+
     /// Who the session acts for.
     pub fn authority(&self) -> &Authority {
         &self.authority
-    }
-
-    /// Lets statements read one more file, for example one that the host has made of what a client sends. `None` ends
-    /// it.
-    pub fn allow_file(&mut self, file: Option<&Path>) -> Result<()> {
-        if let Some(given) = self.given_folders.take() {
-            self.authority.folders = given;
-        }
-        if let Some(file) = file {
-            let with_file = self.authority.folders.with_file(file)?;
-            self.given_folders = Some(std::mem::replace(&mut self.authority.folders, with_file));
-        }
-        Ok(())
     }
 
     /// Returns an error unless the session may run `statement`. What it reads and writes is checked when it is bound.
@@ -102,6 +98,11 @@ impl Work<'_> {
     /// The folders in which the files of the statement must lie.
     pub(crate) fn folders(&self) -> FileFolders {
         let is_unlimited = self.session.require_superuser("files of the server").is_ok();
-        if is_unlimited { FileFolders::default() } else { self.session.authority.folders.clone() }
+        let folders = self.session.authority.folders.clone();
+        match &self.session.own_file {
+            _ if is_unlimited => FileFolders::default(),
+            Some(file) => folders.with_file(file),
+            None => folders,
+        }
     }
 }

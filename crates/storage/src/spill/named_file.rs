@@ -52,6 +52,11 @@ impl NamedTempFile {
         Ok(NamedTempFile { space, number, path, file, charge, stored_bytes: 0, buffer, _folder: folder })
     }
 
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Adds bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);

@@ -36,6 +36,11 @@
 //! Several threads can share a [`Database`]; each must use a [`Connection`] of its own. Readers never wait for writers:
 //! a statement sees one committed state, no matter which commits happen while it runs.
 
+/// The example of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
+
 mod answer;
 mod appender;
 #[cfg(feature = "async")]

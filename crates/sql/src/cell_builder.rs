@@ -292,6 +292,46 @@ const WAITING_ROWS_MAX: usize = 1 << 14;
 /// The most bytes of texts that wait in a [`RowBuilder`].
 const WAITING_BYTES_MAX: usize = 1 << 22;
 
+/// Why a row was not added.
+#[derive(Debug)]
+pub enum RowRefusal {
+    /// A value does not fit its column.
+    Value(Error),
+    /// It has another number of values than the builder has columns.
+    Width {
+        /// The number of values.
+        found: usize,
+    },
+}
+
+/// Writes the values of one row into a [`RowBuilder`], in the order of its columns.
+#[derive(Debug)]
+pub struct RowWriter<'b> {
+    cells: std::slice::IterMut<'b, CellBuilder>,
+    bytes: usize,
+    /// Values beyond the last column.
+    surplus: usize,
+}
+
+impl RowWriter<'_> {
+    /// Writes the next value.
+    #[inline]
+    pub fn push(&mut self, value: Param<'_>) -> Result<()> {
+        match value {
+            Param::Text(text) => self.bytes += text.len(),
+            Param::Blob(blob) => self.bytes += blob.len(),
+            _ => {}
+        }
+        match self.cells.next() {
+            Some(cell) => cell.append(value),
+            None => {
+                self.surplus += 1;
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Collects rows as columns.
 #[derive(Debug)]
 pub struct RowBuilder {
@@ -324,24 +364,34 @@ impl RowBuilder {
         self.is_ragged || self.rows >= WAITING_ROWS_MAX || self.bytes >= WAITING_BYTES_MAX
     }
 
-    /// Adds a row, which must have a value for each column. Must not be called while the builder is full. A row with a
-    /// value that does not fit is not added.
+    /// Adds a row, whose values `write` gives in order. Must not be called while the builder is full. A row with a value
+    /// that does not fit is not added.
+    #[inline]
+    pub fn push_row(&mut self, write: impl FnOnce(&mut RowWriter<'_>) -> Result<()>) -> Result<(), RowRefusal> {
+        let mut writer = RowWriter { cells: self.cells.iter_mut(), bytes: 0, surplus: 0 };
+        let written = write(&mut writer);
+        let RowWriter { cells, bytes, surplus } = writer;
+        let missing = cells.len();
+        self.bytes += bytes;
+        if written.is_ok() && missing == 0 && surplus == 0 {
+            self.rows += 1;
+            return Ok(());
+        }
+        self.is_ragged = true;
+        Err(match written {
+            Err(error) => RowRefusal::Value(error),
+            Ok(()) => RowRefusal::Width { found: self.cells.len() - missing + surplus },
+        })
+    }
+
+    /// Adds a row, which must have a value for each column. Otherwise as [`RowBuilder::push_row`].
     #[inline]
     pub fn push<'v>(&mut self, values: impl IntoIterator<Item = Param<'v>>) -> Result<()> {
-        for (cell, value) in self.cells.iter_mut().zip(values) {
-            if let Param::Text(text) = value {
-                self.bytes += text.len();
-            }
-            if let Param::Blob(blob) = value {
-                self.bytes += blob.len();
-            }
-            if let Err(error) = cell.append(value) {
-                self.is_ragged = true;
-                return Err(error);
-            }
-        }
-        self.rows += 1;
-        Ok(())
+        let pushed = self.push_row(|row| values.into_iter().try_for_each(|value| row.push(value)));
+        pushed.map_err(|refusal| match refusal {
+            RowRefusal::Value(error) => error,
+            RowRefusal::Width { found } => Error::internal(format!("a row of {found} values")),
+        })
     }
 
     /// Takes all rows out. Returns the columns and the number of rows.
@@ -399,6 +449,10 @@ mod tests {
     fn a_refused_row_leaves_the_others() {
         let cell = |name| CellBuilder::new(name, &SqlType::Int64, false, Conversion::Exact);
         let mut rows = RowBuilder::new(vec![cell("a"), cell("b")]);
+        rows.push([Param::Integer(1), Param::Integer(2)]).unwrap();
+        let short = rows.push_row(|row| row.push(Param::Integer(1)));
+        assert!(matches!(short, Err(RowRefusal::Width { found: 1 })) && rows.is_full());
+        assert_eq!(rows.take().unwrap().1, 1);
         rows.push([Param::Integer(1), Param::Integer(2)]).unwrap();
         let error = rows.push([Param::Integer(3), Param::Null]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotNullViolation);

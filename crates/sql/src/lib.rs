@@ -85,7 +85,7 @@ mod walk;
 mod workers;
 
 pub use access::{Actor, Authority};
-pub use cell_builder::{CellBuilder, Conversion, RowBuilder, converted};
+pub use cell_builder::{CellBuilder, Conversion, RowBuilder, RowRefusal, RowWriter, converted};
 pub use idle_statements::IdleStatements;
 pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};

@@ -230,7 +230,7 @@ impl Connection {
     /// # use rowmill::{Database, Result, SqlType};
     /// # fn main() -> Result<()> {
     /// let mut connection = Database::memory()?.connect()?;
-    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)")?;
+    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)", ())?;
     /// let insert = connection.prepare("INSERT INTO stock VALUES ($1, $2) RETURNING item")?;
     /// let shape = connection.shape(&insert, &[])?;
     /// assert_eq!(shape.parameters, [Some(SqlType::TEXT), Some(SqlType::Int64)]);

@@ -15,7 +15,9 @@ use rowmill::ProgressFn;
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
-use rowmill_bench::{appends, commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch};
+use rowmill_bench::{
+    appends, commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch,
+};
 use serde_json::Value;
 
 #[global_allocator]

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
     Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
@@ -79,7 +78,8 @@ impl Connection {
         Ok(changed)
     }
 
-    fn run_values<P: Params>(&mut self, sql: &str, params: P) -> Result<Outcome> {
+    /// Runs the only statement of a text with values for its parameters, and returns its outcome.
+    pub fn run_values<P: Params>(&mut self, sql: &str, params: P) -> Result<Outcome> {
         if !P::IS_NAMED {
             return with_values(&params, &[], |values| self.run_one(sql, values));
         }
@@ -105,7 +105,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_with(&mut self, sql: &str, params: impl Params) -> Result<Rows> {
-        Rows::of(self.run_values(sql, params)?)
+        Ok(Rows::from(self.run_values(sql, params)?))
     }
 
     /// Runs one statement and returns its rows as tuples, or as values of the only column.
@@ -146,7 +146,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_row<T>(&mut self, sql: &str, params: impl Params, read: impl FnOnce(&Row) -> Result<T>) -> Result<T> {
-        let row = first_row(self.query_with(sql, params)?)?.ok_or_else(no_row)?;
+        let row = self.query_with(sql, params)?.next_row()?.ok_or_else(no_row)?;
         read(&row)
     }
 
@@ -157,7 +157,7 @@ impl Connection {
         params: impl Params,
         read: impl FnOnce(&Row) -> Result<T>,
     ) -> Result<Option<T>> {
-        first_row(self.query_with(sql, params)?)?.map(|row| read(&row)).transpose()
+        self.query_with(sql, params)?.next_row()?.map(|row| read(&row)).transpose()
     }
 
     /// Runs one statement and returns its only row. It is an error if there is none, or more than one.
@@ -216,11 +216,6 @@ impl Connection {
     /// Removes a registered table. Returns whether there was one.
     pub fn unregister(&mut self, table: &str) -> bool {
         self.session.unregister(table)
-    }
-
-    /// Returns the columns of a query's result, without running the query.
-    pub fn describe(&mut self, sql: &str) -> Result<Option<SchemaRef>> {
-        Ok(self.prepare(sql)?.schema().cloned())
     }
 
     /// Returns the types of a statement's parameters and the columns of its result, without running the statement.
@@ -409,11 +404,6 @@ pub(crate) fn count(outcome: Outcome) -> Result<u64> {
             Ok(0)
         }
     }
-}
-
-/// The first row of a result. Later rows are not computed.
-pub(crate) fn first_row(mut rows: Rows) -> Result<Option<Row>> {
-    rows.next_row()
 }
 
 #[cold]

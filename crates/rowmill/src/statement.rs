@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::{Result, SqlType};
 use rowmill_sql::{Outcome, PreparedStatement};
 
-use crate::connection::{count, first_row, no_row};
+use crate::connection::{count, no_row};
 use crate::params::with_values;
 use crate::rows::MappedRows;
 use crate::{Answer, Connection, Param, Params, Row, Rows, Value};
@@ -125,7 +125,7 @@ impl Statement {
 
     /// Runs the statement and returns its rows.
     pub fn query(&self, connection: &mut Connection, params: impl Params) -> Result<Rows> {
-        Rows::of(self.run_values(connection, params)?)
+        Ok(Rows::from(self.run_values(connection, params)?))
     }
 
     /// Runs the statement and returns what `read` makes of each row, as the rows are computed.
@@ -156,7 +156,7 @@ impl Statement {
         params: impl Params,
         read: impl FnOnce(&Row) -> Result<T>,
     ) -> Result<T> {
-        let row = first_row(self.query(connection, params)?)?.ok_or_else(no_row)?;
+        let row = self.query(connection, params)?.next_row()?.ok_or_else(no_row)?;
         read(&row)
     }
 

@@ -17,8 +17,9 @@ use super::check_clause::RowChecks;
 use super::row_sink::{ColumnSource, RowSink};
 use super::write::ChangeSyntax;
 use super::write::binder::WriteBinder;
-use crate::cell_builder::{CellBuilder, Conversion, RowBuilder};
+use crate::cell_builder::{CellBuilder, Conversion};
 use crate::parse::{Statement, StatementBody};
+use crate::row_builder::RowBuilder;
 use crate::session::{Session, Work};
 
 /// The plan of an INSERT whose rows come as columns.

@@ -98,7 +98,7 @@ impl Session {
             [] => String::new(),
             names => format!(" ({})", names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")),
         };
-        // The clauses of an INSERT are bound by its own code. DEFAULT VALUES has no names, and reads no query.
+        // The code of INSERT binds the names. The query only makes a whole statement of them, and is never bound.
         let statement = self.parse_one(&format!("INSERT INTO {name}{names} SELECT 1"))?;
         self.work_on(&statement, &[], |work| work.append_plan(&statement))
     }

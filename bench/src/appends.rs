@@ -1,5 +1,5 @@
-//! Rows that come one by one into a columnar table: by an appender, and by a prepared INSERT within a transaction, beside a
-//! prepared INSERT into a table with a primary key.
+//! Rows that come one by one into a columnar table: by an appender, and by a prepared INSERT within a transaction,
+//! beside a prepared INSERT into a table with a primary key.
 
 use std::fs;
 use std::path::Path;

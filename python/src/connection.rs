@@ -126,8 +126,8 @@ impl Connection {
         })
     }
 
-    /// Makes Arrow data a table of this connection: any object with `__arrow_c_stream__`, such as a table of pyarrow or a
-    /// frame of pandas or polars.
+    /// Makes Arrow data a table of this connection: any object with `__arrow_c_stream__`, such as a table of pyarrow or
+    /// a frame of pandas or polars.
     fn register(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let batches = batches_of(data)?;
         self.shared.run(py, |connection| connection.register(name, &batches))

@@ -1,7 +1,7 @@
 //! The database connection that a `Connection` and its cursors share, and how a statement runs beside Python.
 //!
-//! While a statement runs, other threads of Python go on. The thread that waits for the statement asks Python for signals
-//! now and then; if one raises an exception, as Ctrl-C does, the statement is cancelled.
+//! While a statement runs, other threads of Python go on. The thread that waits for the statement asks Python for
+//! signals now and then; if one raises an exception, as Ctrl-C does, the statement is cancelled.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -48,8 +48,8 @@ impl Connection {
         Database::memory()?.connect()
     }
 
-    /// Runs one statement with values for its parameters, `?`, `?1`, `$1` or `:name`. Returns the number of rows that it
-    /// changed. [`Params`] lists the forms that the values may have.
+    /// Runs one statement with values for its parameters, `?`, `?1`, `$1` or `:name`. Returns the number of rows that
+    /// it changed. [`Params`] lists the forms that the values may have.
     ///
     /// ```
     /// # use rowmill::{Connection, Result, named_params, params};
@@ -189,8 +189,8 @@ impl Connection {
         Ok(self.session.run_text(sql, params)?.outside())
     }
 
-    /// Adds batches of Arrow as a table of this connection, until it closes. The batches are shared, not copied, if their
-    /// types are those of the database. A table of that name is hidden, or replaced if it was registered, too.
+    /// Adds batches of Arrow as a table of this connection, until it closes. The batches are shared, not copied, if
+    /// their types are those of the database. A table of that name is hidden, or replaced if it was registered, too.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -259,8 +259,8 @@ impl Connection {
         self.session.prepare(sql).map(|prepared| Statement::new(&prepared))
     }
 
-    /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with the
-    /// types that a client gives to the parameters.
+    /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with
+    /// the types that a client gives to the parameters.
     pub fn parse(&mut self, sql: &str) -> Result<Statement> {
         self.session.parse_one(sql).map(Statement::parsed_only)
     }
@@ -284,8 +284,8 @@ impl Connection {
         &mut self.session
     }
 
-    /// Makes an appender for all columns of a table, given as `table` or `schema.table`. In an open transaction its rows
-    /// belong to that transaction.
+    /// Makes an appender for all columns of a table, given as `table` or `schema.table`. In an open transaction its
+    /// rows belong to that transaction.
     pub fn appender(&mut self, table: &str) -> Result<Appender<'_>> {
         Appender::new(self, table, &[])
     }
@@ -296,8 +296,8 @@ impl Connection {
     /// # use rowmill::{Database, Result};
     /// # fn main() -> Result<()> {
     /// # let mut connection = Database::memory()?.connect()?;
-    /// let table = "CREATE TABLE stock (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item TEXT, pieces INT DEFAULT 1)";
-    /// connection.execute(table, ())?;
+    /// let id = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
+    /// connection.execute(&format!("CREATE TABLE stock ({id}, item TEXT, pieces INT DEFAULT 1)"), ())?;
     /// let mut appender = connection.appender_for("stock", &["item"])?;
     /// appender.append_rows([["bolt"], ["nut"]])?;
     /// appender.finish()?;
@@ -373,8 +373,8 @@ impl Connection {
         self.session.take_notices()
     }
 
-    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. `owner` names
-    /// its purpose in errors and in `rowmill_spills()`.
+    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. `owner`
+    /// names its purpose in errors and in `rowmill_spills()`.
     pub fn temporary_file(&self, owner: &'static str) -> Result<NamedTempFile> {
         self.session.engine().temp().named_file(owner)
     }

@@ -25,7 +25,8 @@
 //!
 //! The modules, in the order in which a program meets them:
 //!
-//! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `login`: the roles of a server.
+//! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `login`: the roles of a
+//!   server.
 //! - `connection`: running statements. `transaction`: guards that roll back when they are dropped. `async_connection`:
 //!   the same for asynchronous programs.
 //! - `params`, `to_param`, `value`: Rust values as parameters. `statement`: prepared statements.

@@ -16,7 +16,7 @@ use crate::{Answer, Connection, Param, Params, Row, Rows, Value};
 #[derive(Clone, Debug)]
 pub struct Statement(Arc<Prepared>);
 
-/// What is known of a statement.
+/// The facts of a statement.
 #[derive(Debug)]
 struct Prepared {
     parsed: rowmill_sql::Statement,

@@ -1,5 +1,5 @@
-//! Collects rows that come value by value as columns: rows of an appender, and of prepared INSERT statements that wait within
-//! a transaction.
+//! Collects rows that come value by value as columns: rows of an appender, and of prepared INSERT statements that wait
+//! within a transaction.
 
 use arrow::array::ArrayRef;
 use rowmill_base::{Error, Result};
@@ -89,8 +89,8 @@ impl RowBuilder {
         self.is_ragged || self.rows >= self.rows_max || self.bytes >= WAITING_BYTES_MAX
     }
 
-    /// Adds a row, whose values `write` gives in order. Must not be called while the builder is full. A row with a value
-    /// that does not fit is not added.
+    /// Adds a row, whose values `write` gives in order. Must not be called while the builder is full. A row with a
+    /// value that does not fit is not added.
     #[inline]
     pub fn push_row(&mut self, write: impl FnOnce(&mut RowWriter<'_>) -> Result<()>) -> Result<(), RowRefusal> {
         let mut writer = RowWriter { cells: self.cells.iter_mut(), bytes: 0, surplus: 0 };

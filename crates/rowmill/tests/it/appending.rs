@@ -63,8 +63,8 @@ fn columns_that_are_left_out_get_their_defaults() -> Result<()> {
 fn every_type_is_appended() -> Result<()> {
     let mut connection = opened(
         "CREATE TABLE t (b BOOLEAN, i TINYINT, u UBIGINT, r REAL, d DOUBLE, n DECIMAL(9, 2), w DECIMAL(60, 1), day DATE,
-            t TIME, ts TIMESTAMP, s TIMESTAMP(0), tz TIMESTAMP WITH TIME ZONE, iv INTERVAL, x TEXT, v VARCHAR(2), y BLOB,
-            id UUID, ip IPV6, l BIGINT[], st STRUCT(a INT))",
+            t TIME, ts TIMESTAMP, s TIMESTAMP(0), tz TIMESTAMP WITH TIME ZONE, iv INTERVAL, x TEXT, v VARCHAR(2),
+            y BLOB, id UUID, ip IPV6, l BIGINT[], st STRUCT(a INT))",
     );
     let row = params![
         true,

@@ -1,5 +1,5 @@
-//! Rows of prepared INSERT statements that wait within a transaction: whatever comes next must see them, or undo them, as
-//! if they had been stored at once.
+//! Rows of prepared INSERT statements that wait within a transaction: whatever comes next must see them, or undo them,
+//! as if they had been stored at once.
 
 use rowmill::{Connection, ErrorKind, Param, Result, Statement};
 

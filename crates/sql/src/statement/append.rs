@@ -88,8 +88,8 @@ impl AppendPlan {
 }
 
 impl Session {
-    /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all columns.
-    /// The others get their defaults.
+    /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all
+    /// columns. The others get their defaults.
     pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
         self.check_append(schema, table)?;
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
@@ -103,8 +103,8 @@ impl Session {
         self.work_on(&statement, &[], |work| work.append_plan(&statement))
     }
 
-    /// Inserts columns of rows in the open transaction. If that fails, none of them is inserted; the error names the row,
-    /// counted from `rows_before`.
+    /// Inserts columns of rows in the open transaction. If that fails, none of them is inserted; the error names the
+    /// row, counted from `rows_before`.
     pub fn append_rows(
         &mut self,
         plan: &AppendPlan,

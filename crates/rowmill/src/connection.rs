@@ -238,7 +238,8 @@ impl Connection {
     }
 
     /// Prepares one statement that the caller wants to run several times. Names and types are checked at once, and the
-    /// statement knows its parameters and columns.
+    /// statement knows its parameters and columns. Where the types of the values decide which function is meant, they
+    /// are only known in a run.
     ///
     /// ```
     /// # use rowmill::{Database, ErrorKind, Result, SqlType};
@@ -256,7 +257,15 @@ impl Connection {
     /// # }
     /// ```
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
-        self.session.prepare(sql).map(|prepared| Statement::new(&prepared))
+        match self.session.prepare(sql) {
+            Ok(prepared) => Ok(Statement::new(&prepared)),
+            // The types of the values may decide which function or operator is meant. Then only a run can tell.
+            Err(error) if matches!(error.kind(), ErrorKind::DatatypeMismatch | ErrorKind::UndefinedFunction) => {
+                let statement = self.parse(sql)?;
+                if statement.parameter_count() > 0 { Ok(statement) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with

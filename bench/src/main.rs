@@ -15,7 +15,9 @@ use rowmill::ProgressFn;
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
-use rowmill_bench::{commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch};
+use rowmill_bench::{
+    appends, commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch,
+};
 use serde_json::Value;
 
 #[global_allocator]
@@ -35,6 +37,8 @@ enum Bench {
     Run(RunArgs),
     /// Inserts rows by key: many in one transaction, and some in a commit each, compared with SQLite.
     Inserts(InsertsArgs),
+    /// Appends rows one by one to a columnar table: by an appender, and by prepared INSERTs.
+    Appends(AppendsArgs),
     /// Commits rows one by one, at each durability, compared with a bare loop of appends and syncs.
     Commits(CommitsArgs),
     /// Runs TPC-C on Rowmill or SQLite: loads warehouses, lets clients work, checks the resulting tables.
@@ -156,6 +160,21 @@ struct InsertsArgs {
 }
 
 #[derive(Args)]
+struct AppendsArgs {
+    /// The directory of the database, made again for each turn.
+    directory: PathBuf,
+    /// Rows of each turn.
+    #[arg(long, default_value_t = 3_000_000)]
+    rows: i64,
+    /// Turns of each measurement.
+    #[arg(long, default_value_t = 3)]
+    turns: usize,
+    /// The file for the report; by default it is printed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct CommitsArgs {
     /// The directory of the database, created if it does not exist.
     directory: PathBuf,
@@ -191,6 +210,7 @@ fn main() -> ExitCode {
         Bench::Load(args) => load(&args),
         Bench::Run(args) => run(&args),
         Bench::Inserts(args) => inserts(&args),
+        Bench::Appends(args) => appends(&args),
         Bench::Commits(args) => commits(&args),
         Bench::Tpcc(options) => tpcc(&options),
         Bench::Statements(options) => statements(&options),
@@ -257,6 +277,11 @@ fn run(args: &RunArgs) -> Result<()> {
     let report = run::run(&run, || bar.inc(1))?;
     bar.finish_and_clear();
     write(args.out.as_deref(), &report)
+}
+
+fn appends(args: &AppendsArgs) -> Result<()> {
+    let AppendsArgs { directory, rows, turns, out } = args;
+    write(out.as_deref(), &Value::Object(appends::run(directory, *rows, *turns)?))
 }
 
 fn inserts(args: &InsertsArgs) -> Result<()> {

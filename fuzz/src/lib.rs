@@ -49,6 +49,6 @@ fn connection() -> Connection {
     let mut connection = database.connect().expect("a connection");
     connection.run(TABLES, |_| Ok(())).expect("the tables");
     // A statement that takes long is refused, not a finding.
-    connection.execute("SET statement_timeout_ms = 2000").expect("a setting");
+    connection.execute("SET statement_timeout_ms = 2000", ()).expect("a setting");
     connection
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // A test that skips says so.
 
 mod answers;
+mod appends;
 mod files;
 mod hits_facts;
 mod planner;

@@ -2,11 +2,10 @@
 
 use arrow::array::{ArrayRef, RecordBatch};
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_sql::{AppendPlan, Conversion, RowBuilder, TransactionState, converted};
+use rowmill_sql::{AppendPlan, Conversion, RowBuilder, RowRefusal, RowWriter, TransactionState, converted};
 use rowmill_txn::MAIN_SCHEMA;
 
-use crate::params::{Params, with_values};
-use crate::{Connection, Param};
+use crate::{Connection, Param, Params};
 
 /// The savepoint of an appender in an open transaction. SQL cannot give a savepoint this name.
 const SAVEPOINT: &str = "appender ";
@@ -14,8 +13,9 @@ const SAVEPOINT: &str = "appender ";
 /// Appends rows to one table. This is the fastest way into the database.
 ///
 /// In an open transaction the rows belong to it. Otherwise the appender has a transaction of its own, and
-/// [`Appender::finish`] commits it. Dropping the appender discards the rows. Columns that get no value have their defaults
-/// or the next number of their identity, and the constraints of the table hold. An error names the row, counted from 0.
+/// [`Appender::finish`] commits it. Dropping the appender discards the rows. Columns that get no value have their
+/// defaults or the next number of their identity, and the constraints of the table hold. An error names the row,
+/// counted from 0.
 ///
 /// ```
 /// # use rowmill::{Database, Result, params};
@@ -84,10 +84,10 @@ impl<'c> Appender<'c> {
     /// order. A value that does not fit its column is an error, and the row is not appended.
     #[inline]
     pub fn append_row(&mut self, values: impl Params) -> Result<()> {
-        with_values(&values, &[], |values| self.push(values))
+        self.write_row(|row| values.write_row(row))
     }
 
-    /// Appends one row of borrowed values. This is the fastest way to append rows one by one.
+    /// Appends one row of values whose types are only known when the program runs.
     #[inline]
     pub fn row(&mut self, values: &[crate::Value]) -> Result<()> {
         self.append_row(values)
@@ -108,15 +108,25 @@ impl<'c> Appender<'c> {
     /// ```
     #[inline]
     pub fn push(&mut self, values: &[Param<'_>]) -> Result<()> {
-        if values.len() != self.pending.width() {
-            return Err(self.wrong_width(values.len(), "values"));
-        }
+        self.write_row(|row| values.iter().try_for_each(|value| row.push(*value)))
+    }
+
+    #[inline]
+    fn write_row(&mut self, write: impl FnOnce(&mut RowWriter<'_>) -> Result<()>) -> Result<()> {
         if self.pending.is_full() {
             self.flush()?;
         }
+        self.pending.push_row(write).map_err(|refusal| self.refused(refusal))
+    }
+
+    #[cold]
+    fn refused(&self, refusal: RowRefusal) -> Error {
         let row = self.rows + self.pending.rows() as u64;
-        let pushed = self.pending.push(values.iter().copied());
-        pushed.map_err(|error| error.context(format_args!("row {row} of table \"{}\"", self.plan.table().name)))
+        let error = match refusal {
+            RowRefusal::Value(error) => error,
+            RowRefusal::Width { found } => wrong_width(&self.plan, found, "values"),
+        };
+        error.context(format_args!("row {row} of table \"{}\"", self.plan.table().name))
     }
 
     /// Appends several rows.
@@ -162,11 +172,6 @@ impl<'c> Appender<'c> {
         inserted?;
         self.rows += rows as u64;
         Ok(())
-    }
-
-    #[cold]
-    fn wrong_width(&self, found: usize, what: &str) -> Error {
-        wrong_width(&self.plan, found, what)
     }
 }
 

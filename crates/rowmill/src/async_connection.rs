@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_sql::CancelHandle;
 use tokio::task::spawn_blocking;
 
@@ -35,20 +35,33 @@ pub struct AsyncConnection {
     cancel: CancelHandle,
 }
 
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallState {
+    /// It waits for a thread, or for the calls before it.
+    Waiting,
+    /// It holds the connection.
+    Running,
+    /// It has ended.
+    Done,
+    /// Its future was dropped before it ran, so it must not run.
+    Abandoned,
+}
+
 /// Cancels the statement of a call whose future is dropped before it is done.
 struct CancelOnDrop {
     cancel: CancelHandle,
-    /// The number of clones while the call runs tells that it has begun; a call that still waits runs nothing.
-    running: Arc<Mutex<bool>>,
-    is_done: bool,
+    state: Arc<Mutex<CallState>>,
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        // The flag is set for as long as the call holds the connection, so another call is never cancelled.
-        let running = self.running.lock();
-        if !self.is_done && *running {
-            self.cancel.cancel();
+        let mut state = self.state.lock();
+        match *state {
+            CallState::Waiting => *state = CallState::Abandoned,
+            // The call cannot end while the state is locked, so this never reaches the statement of another call.
+            CallState::Running => self.cancel.cancel(),
+            CallState::Done | CallState::Abandoned => {}
         }
     }
 }
@@ -66,18 +79,20 @@ impl AsyncConnection {
         work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let connection = Arc::clone(&self.connection);
-        let running = Arc::new(Mutex::new(false));
-        let mut guard = CancelOnDrop { cancel: self.cancel.clone(), running: Arc::clone(&running), is_done: false };
+        let state = Arc::new(Mutex::new(CallState::Waiting));
+        let _guard = CancelOnDrop { cancel: self.cancel.clone(), state: Arc::clone(&state) };
         let task = spawn_blocking(move || {
             let mut connection = connection.lock();
-            *running.lock() = true;
+            let before = std::mem::replace(&mut *state.lock(), CallState::Running);
+            if before == CallState::Abandoned {
+                return Err(Error::new(ErrorKind::Cancelled, "the call was dropped before it ran"));
+            }
             let result = work(&mut connection);
-            *running.lock() = false;
+            *state.lock() = CallState::Done;
             result
         });
-        let result = task.await;
-        guard.is_done = true;
-        result.unwrap_or_else(|error| Err(Error::internal(format!("a call of an asynchronous connection: {error}"))))
+        let panicked = |error| Error::internal(format!("a call of an asynchronous connection: {error}"));
+        task.await.unwrap_or_else(|error| Err(panicked(error)))
     }
 
     /// Runs one statement and returns the number of rows that it changed.

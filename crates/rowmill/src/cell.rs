@@ -32,7 +32,8 @@ pub(crate) enum Number {
 }
 
 impl<'r> CellRef<'r> {
-    pub(crate) fn new(column: &'r ArrayRef, row: usize) -> CellRef<'r> {
+    /// The value in a row of a column.
+    pub fn new(column: &'r ArrayRef, row: usize) -> CellRef<'r> {
         CellRef { column, row }
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
     Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
@@ -49,8 +48,8 @@ impl Connection {
         Database::memory()?.connect()
     }
 
-    /// Runs one statement with values for its parameters, `?`, `?1`, `$1` or `:name`. Returns the number of rows that it
-    /// changed. [`Params`] lists the forms that the values may have.
+    /// Runs one statement with values for its parameters, `?`, `?1`, `$1` or `:name`. Returns the number of rows that
+    /// it changed. [`Params`] lists the forms that the values may have.
     ///
     /// ```
     /// # use rowmill::{Connection, Result, named_params, params};
@@ -79,7 +78,8 @@ impl Connection {
         Ok(changed)
     }
 
-    fn run_values<P: Params>(&mut self, sql: &str, params: P) -> Result<Outcome> {
+    /// Runs the only statement of a text with values for its parameters, and returns its outcome.
+    pub fn run_values<P: Params>(&mut self, sql: &str, params: P) -> Result<Outcome> {
         if !P::IS_NAMED {
             return with_values(&params, &[], |values| self.run_one(sql, values));
         }
@@ -105,7 +105,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_with(&mut self, sql: &str, params: impl Params) -> Result<Rows> {
-        Rows::of(self.run_values(sql, params)?)
+        Ok(Rows::from(self.run_values(sql, params)?))
     }
 
     /// Runs one statement and returns its rows as tuples, or as values of the only column.
@@ -146,7 +146,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_row<T>(&mut self, sql: &str, params: impl Params, read: impl FnOnce(&Row) -> Result<T>) -> Result<T> {
-        let row = first_row(self.query_with(sql, params)?)?.ok_or_else(no_row)?;
+        let row = self.query_with(sql, params)?.next_row()?.ok_or_else(no_row)?;
         read(&row)
     }
 
@@ -157,7 +157,7 @@ impl Connection {
         params: impl Params,
         read: impl FnOnce(&Row) -> Result<T>,
     ) -> Result<Option<T>> {
-        first_row(self.query_with(sql, params)?)?.map(|row| read(&row)).transpose()
+        self.query_with(sql, params)?.next_row()?.map(|row| read(&row)).transpose()
     }
 
     /// Runs one statement and returns its only row. It is an error if there is none, or more than one.
@@ -189,8 +189,8 @@ impl Connection {
         Ok(self.session.run_text(sql, params)?.outside())
     }
 
-    /// Adds batches of Arrow as a table of this connection, until it closes. The batches are shared, not copied, if their
-    /// types are those of the database. A table of that name is hidden, or replaced if it was registered, too.
+    /// Adds batches of Arrow as a table of this connection, until it closes. The batches are shared, not copied, if
+    /// their types are those of the database. A table of that name is hidden, or replaced if it was registered, too.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -218,11 +218,6 @@ impl Connection {
         self.session.unregister(table)
     }
 
-    /// Returns the columns of a query's result, without running the query.
-    pub fn describe(&mut self, sql: &str) -> Result<Option<SchemaRef>> {
-        Ok(self.prepare(sql)?.schema().cloned())
-    }
-
     /// Returns the types of a statement's parameters and the columns of its result, without running the statement.
     /// `known` are the types that the caller gives to parameters, by number; the others follow from their places.
     ///
@@ -230,7 +225,7 @@ impl Connection {
     /// # use rowmill::{Database, Result, SqlType};
     /// # fn main() -> Result<()> {
     /// let mut connection = Database::memory()?.connect()?;
-    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)")?;
+    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)", ())?;
     /// let insert = connection.prepare("INSERT INTO stock VALUES ($1, $2) RETURNING item")?;
     /// let shape = connection.shape(&insert, &[])?;
     /// assert_eq!(shape.parameters, [Some(SqlType::TEXT), Some(SqlType::Int64)]);
@@ -243,7 +238,8 @@ impl Connection {
     }
 
     /// Prepares one statement that the caller wants to run several times. Names and types are checked at once, and the
-    /// statement knows its parameters and columns.
+    /// statement knows its parameters and columns. Where the types of the values decide which function is meant, they
+    /// are only known in a run.
     ///
     /// ```
     /// # use rowmill::{Database, ErrorKind, Result, SqlType};
@@ -261,11 +257,19 @@ impl Connection {
     /// # }
     /// ```
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
-        self.session.prepare(sql).map(|prepared| Statement::new(&prepared))
+        match self.session.prepare(sql) {
+            Ok(prepared) => Ok(Statement::new(&prepared)),
+            // The types of the values may decide which function or operator is meant. Then only a run can tell.
+            Err(error) if matches!(error.kind(), ErrorKind::DatatypeMismatch | ErrorKind::UndefinedFunction) => {
+                let statement = self.parse(sql)?;
+                if statement.parameter_count() > 0 { Ok(statement) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with the
-    /// types that a client gives to the parameters.
+    /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with
+    /// the types that a client gives to the parameters.
     pub fn parse(&mut self, sql: &str) -> Result<Statement> {
         self.session.parse_one(sql).map(Statement::parsed_only)
     }
@@ -289,8 +293,8 @@ impl Connection {
         &mut self.session
     }
 
-    /// Makes an appender for all columns of a table, given as `table` or `schema.table`. In an open transaction its rows
-    /// belong to that transaction.
+    /// Makes an appender for all columns of a table, given as `table` or `schema.table`. In an open transaction its
+    /// rows belong to that transaction.
     pub fn appender(&mut self, table: &str) -> Result<Appender<'_>> {
         Appender::new(self, table, &[])
     }
@@ -301,8 +305,8 @@ impl Connection {
     /// # use rowmill::{Database, Result};
     /// # fn main() -> Result<()> {
     /// # let mut connection = Database::memory()?.connect()?;
-    /// let table = "CREATE TABLE stock (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item TEXT, pieces INT DEFAULT 1)";
-    /// connection.execute(table, ())?;
+    /// let id = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
+    /// connection.execute(&format!("CREATE TABLE stock ({id}, item TEXT, pieces INT DEFAULT 1)"), ())?;
     /// let mut appender = connection.appender_for("stock", &["item"])?;
     /// appender.append_rows([["bolt"], ["nut"]])?;
     /// appender.finish()?;
@@ -417,11 +421,6 @@ pub(crate) fn count(outcome: Outcome) -> Result<u64> {
             Ok(0)
         }
     }
-}
-
-/// The first row of a result. Later rows are not computed.
-pub(crate) fn first_row(mut rows: Rows) -> Result<Option<Row>> {
-    rows.next_row()
 }
 
 #[cold]

@@ -87,7 +87,7 @@ impl Database {
     /// # let folder = tempfile::tempdir().expect("a temporary folder");
     /// # let path = folder.path().join("events");
     /// let database = Database::open(&path)?;
-    /// database.connect()?.execute("CREATE TABLE t AS SELECT 1 AS one")?;
+    /// database.connect()?.execute("CREATE TABLE t AS SELECT 1 AS one", ())?;
     /// drop(database);
     ///
     /// let again = Database::open(&path)?;

@@ -2,7 +2,7 @@
 //!
 //! | Rust | SQL |
 //! | --- | --- |
-//! | `i8` to `i128`, `u8` to `u128`, `isize`, `usize` | numbers that are whole and fit; booleans; dates and times in their unit |
+//! | `i8` to `i128`, `u8` to `u128` | whole numbers that fit; booleans; dates and times in their unit |
 //! | `f32`, `f64` | REAL, DOUBLE; whole numbers that the type holds exactly; decimals of up to 6 or 15 digits |
 //! | `bool` | BOOLEAN |
 //! | `Decimal` | whole numbers and decimals |

@@ -172,7 +172,8 @@ impl Connection {
     }
 
     /// Adds a scalar function that computes whole columns. Arguments are cast to the types `arguments`. `function` gets
-    /// an array of each, with the number of rows, and must return an array of the type `result` with that number of rows.
+    /// an array of each, with the number of rows, and must return an array of the type `result` with that number of
+    /// rows.
     pub fn register_vector_function(
         &mut self,
         name: &str,

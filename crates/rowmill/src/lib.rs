@@ -25,8 +25,10 @@
 //!
 //! The modules, in the order in which a program meets them:
 //!
-//! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `connection`: running statements. `transaction`: guards that roll
-//!   back when they are dropped. `async_connection`: the same for asynchronous programs.
+//! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `login`: the roles of a
+//!   server.
+//! - `connection`: running statements. `transaction`: guards that roll back when they are dropped. `async_connection`:
+//!   the same for asynchronous programs.
 //! - `params`, `to_param`, `value`: Rust values as parameters. `statement`: prepared statements.
 //! - `rows`, `row`, `cell`, `from_value`, `from_row`, `serde_rows`: results as rows and Rust values. `answer`: small
 //!   results that are read in place.
@@ -35,6 +37,11 @@
 //!
 //! Several threads can share a [`Database`]; each must use a [`Connection`] of its own. Readers never wait for writers:
 //! a statement sees one committed state, no matter which commits happen while it runs.
+
+/// The example of the page that the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
 
 mod answer;
 mod appender;

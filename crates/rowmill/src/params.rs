@@ -19,6 +19,7 @@
 //! ```
 
 use rowmill_base::{Error, ErrorKind, Result, nearest};
+use rowmill_sql::RowWriter;
 
 use crate::to_param::{ParamValue, ToParam};
 use crate::{Param, Value};
@@ -33,6 +34,12 @@ pub trait Params {
     /// The values, in the order of the parameters, which have these names.
     #[doc(hidden)]
     fn values(&self, names: &[String]) -> Result<Vec<ParamValue<'_>>>;
+
+    /// Writes the values as a row, without memory of its own where the form allows it.
+    #[doc(hidden)]
+    fn write_row(&self, row: &mut RowWriter<'_>) -> Result<()> {
+        self.values(&[])?.iter().try_for_each(|value| row.push(value.as_param()))
+    }
 }
 
 /// Runs `run` with the values of `params` for a statement whose parameters have these names.
@@ -94,6 +101,11 @@ macro_rules! arrays {
             fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
                 positional(self)
             }
+
+            #[inline]
+            fn write_row(&self, row: &mut RowWriter<'_>) -> Result<()> {
+                self.iter().try_for_each(|value| row.push(value.to_param().as_param()))
+            }
         }
     )*};
 }
@@ -109,6 +121,11 @@ impl<T: ToParam, const N: usize> Params for &[T; N] {
 impl<T: ToParam> Params for &[T] {
     fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
         positional(*self)
+    }
+
+    #[inline]
+    fn write_row(&self, row: &mut RowWriter<'_>) -> Result<()> {
+        self.iter().try_for_each(|value| row.push(value.to_param().as_param()))
     }
 }
 
@@ -147,6 +164,14 @@ macro_rules! tuples {
             fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
                 let ($($name,)+) = self;
                 Ok(vec![$($name.to_param()),+])
+            }
+
+            #[expect(non_snake_case, reason = "a variable has the name of its type")]
+            #[inline]
+            fn write_row(&self, row: &mut RowWriter<'_>) -> Result<()> {
+                let ($($name,)+) = self;
+                $(row.push($name.to_param().as_param())?;)+
+                Ok(())
             }
         }
     };

@@ -167,7 +167,7 @@ mod tests {
         let message = |error: rowmill_base::Error| error.message().to_owned();
         assert_eq!(
             message(row.get::<u8>("n").unwrap_err()),
-            "column \"n\": the value 300 of the type INTEGER cannot be read as u8"
+            "column \"n\": the value 300 of the type BIGINT cannot be read as u8"
         );
         assert_eq!(
             message(row.get::<i64>("D").unwrap_err()),

@@ -32,16 +32,19 @@ pub struct Rows {
     current: Option<(Arc<RecordBatch>, usize)>,
 }
 
-impl Rows {
-    pub(crate) fn of(outcome: Outcome) -> Result<Self> {
-        Ok(match outcome {
+impl From<Outcome> for Rows {
+    /// The rows of an outcome. An outcome without a result has no rows.
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
             Outcome::Rows(stream) => Rows { schema: stream.schema(), stream: Some(stream), current: None },
             Outcome::Changed { .. } | Outcome::Done { .. } => {
                 Rows { schema: Arc::new(Schema::empty()), stream: None, current: None }
             }
-        })
+        }
     }
+}
 
+impl Rows {
     /// The names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -275,7 +275,7 @@ mod tests {
         let mut error = |from: &str, to: &str| {
             connection.query_one(&SQL.replace(from, to), ()).unwrap().deserialize::<Record>().unwrap_err().to_string()
         };
-        assert!(error("7 AS n", "-7 AS n").contains("column \"n\": the value -7 of the type INTEGER"));
+        assert!(error("7 AS n", "-7 AS n").contains("column \"n\": the value -7 of the type BIGINT"));
         assert!(error("'green'", "'blue'").contains("blue"));
         assert!(error(" AS maybe", " AS other, 'x' AS maybe").contains("\"maybe\""));
         assert!(error("7 AS n", "7 AS m").contains("missing field `n`"));

@@ -7,16 +7,20 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::{Result, SqlType};
 use rowmill_sql::{Outcome, PreparedStatement};
 
-use crate::connection::{count, first_row, no_row};
+use crate::connection::{count, no_row};
 use crate::params::with_values;
 use crate::rows::MappedRows;
 use crate::{Answer, Connection, Param, Params, Row, Rows, Value};
 
-/// A prepared statement. Any connection of the database can run it.
+/// A prepared statement. Any connection of the database can run it. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Statement {
+pub struct Statement(Arc<Prepared>);
+
+/// The facts of a statement.
+#[derive(Debug)]
+struct Prepared {
     parsed: rowmill_sql::Statement,
-    parameters: Arc<[ParameterInfo]>,
+    parameters: Vec<ParameterInfo>,
     schema: Option<SchemaRef>,
 }
 
@@ -47,43 +51,43 @@ impl Statement {
             name: parsed.parameter_names().get(place).cloned(),
             kind: kinds.get(place).cloned().flatten(),
         });
-        Statement { parameters: parameters.collect(), parsed, schema }
+        Statement(Arc::new(Prepared { parameters: parameters.collect(), parsed, schema }))
     }
 
     pub(crate) fn parsed(&self) -> &rowmill_sql::Statement {
-        &self.parsed
+        &self.0.parsed
     }
 
     /// The SQL text of the statement.
     pub fn text(&self) -> &str {
-        self.parsed.text()
+        self.0.parsed.text()
     }
 
     /// The number of parameters (`$1`, `?1`, `?` or `:name`).
     pub fn parameter_count(&self) -> usize {
-        self.parsed.parameter_count()
+        self.0.parsed.parameter_count()
     }
 
     /// The parameters, in order.
     pub fn parameters(&self) -> &[ParameterInfo] {
-        &self.parameters
+        &self.0.parameters
     }
 
     /// The names and types of the columns of the result, as they were when the statement was prepared. `None` if it is
     /// neither a query nor a change with RETURNING.
     pub fn schema(&self) -> Option<&SchemaRef> {
-        self.schema.as_ref()
+        self.0.schema.as_ref()
     }
 
     /// The names of the columns of the result.
     pub fn column_names(&self) -> Vec<&str> {
-        let fields = self.schema.iter().flat_map(|schema| schema.fields());
+        let fields = self.0.schema.iter().flat_map(|schema| schema.fields());
         fields.map(|field| field.name().as_str()).collect()
     }
 
     /// The number of columns of the result.
     pub fn column_count(&self) -> usize {
-        self.schema.as_ref().map_or(0, |schema| schema.fields().len())
+        self.0.schema.as_ref().map_or(0, |schema| schema.fields().len())
     }
 
     /// Runs the statement with values for its parameters.
@@ -93,11 +97,11 @@ impl Statement {
 
     /// Runs the statement with borrowed values for its parameters.
     pub fn run_with(&self, connection: &mut Connection, params: &[Param<'_>]) -> Result<Outcome> {
-        Ok(connection.session().run(&self.parsed, params)?.outside())
+        Ok(connection.session().run(&self.0.parsed, params)?.outside())
     }
 
     fn run_values(&self, connection: &mut Connection, params: impl Params) -> Result<Outcome> {
-        with_values(&params, self.parsed.parameter_names(), |values| self.run_with(connection, values))
+        with_values(&params, self.0.parsed.parameter_names(), |values| self.run_with(connection, values))
     }
 
     /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. This is the
@@ -119,13 +123,13 @@ impl Statement {
     /// ```
     pub fn ask<'c>(&self, connection: &'c mut Connection, params: &[Param<'_>]) -> Result<Answer<'c>> {
         let session = connection.session();
-        let changed = session.ask(&self.parsed, params)?;
+        let changed = session.ask(&self.0.parsed, params)?;
         Ok(Answer::new(session.rows(), changed))
     }
 
     /// Runs the statement and returns its rows.
     pub fn query(&self, connection: &mut Connection, params: impl Params) -> Result<Rows> {
-        Rows::of(self.run_values(connection, params)?)
+        Ok(Rows::from(self.run_values(connection, params)?))
     }
 
     /// Runs the statement and returns what `read` makes of each row, as the rows are computed.
@@ -156,7 +160,7 @@ impl Statement {
         params: impl Params,
         read: impl FnOnce(&Row) -> Result<T>,
     ) -> Result<T> {
-        let row = first_row(self.query(connection, params)?)?.ok_or_else(no_row)?;
+        let row = self.query(connection, params)?.next_row()?.ok_or_else(no_row)?;
         read(&row)
     }
 

@@ -184,8 +184,8 @@ impl Connection {
     }
 
     /// Runs `work` in a transaction and commits it. If another transaction came first
-    /// ([`SerializationFailure`](ErrorKind::SerializationFailure), SQLSTATE 40001), runs both again, at most ten times in
-    /// all. So `work` must not change anything outside of the transaction.
+    /// ([`SerializationFailure`](ErrorKind::SerializationFailure), SQLSTATE 40001), runs both again, at most ten times
+    /// in all. So `work` must not change anything outside of the transaction.
     ///
     /// ```
     /// # use rowmill::{Database, Result};

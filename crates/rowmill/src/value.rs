@@ -79,14 +79,3 @@ impl ToParam for Value {
         }
     }
 }
-
-impl<'a> From<&'a Value> for Param<'a> {
-    /// A list becomes its text, because a [`Param`] borrows everything.
-    fn from(value: &'a Value) -> Self {
-        match value.to_param() {
-            ParamValue::Borrowed(param) => param,
-            // Only a list needs an array of its own. Callers that have lists pass values, not parameters.
-            _ => Param::Null,
-        }
-    }
-}

@@ -49,7 +49,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use rowmill::output::WriteOptions;
-use rowmill::{ClientInfo, Connection, Error, ErrorKind, Outcome, Param};
+use rowmill::{ClientInfo, Connection, Error, ErrorKind, Outcome};
 use serde_json::{Map, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -268,9 +268,8 @@ fn run(
         handle.cancel();
     });
     let clock = StatementClock { user: &login.name, client: login.client, started: Instant::now() };
-    let params: Vec<Param<'_>> = request.params.iter().map(Param::from).collect();
     let outcome = match shape.download {
-        None => connection.run_one(&request.sql, &params),
+        None => connection.run_values(&request.sql, request.params.as_slice()),
         Some(_) => run_reading(&request.sql, &mut connection),
     };
     let writer = AnswerWriter::new(ChannelWriter::new(chunks, shared.limits.stalled_timeout), shape.coding);

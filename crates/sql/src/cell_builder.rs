@@ -1,8 +1,8 @@
-//! Builds the columns of rows that come value by value: rows of an appender, of prepared INSERT statements, and results of
+//! Builds a column of values that come one by one: of rows of an appender (`crate::row_builder`), and of results of
 //! functions in Rust.
 //!
-//! A value goes directly into the Arrow builder of its column if it has the column's type. Any other value is converted as
-//! an array of one row, by the conversion that the caller chose, so that it means the same as everywhere else.
+//! A value goes directly into the Arrow builder of its column if it has the column's type. Any other value is converted
+//! as an array of one row, by the conversion that the caller chose, so that it means the same as everywhere else.
 
 use std::sync::Arc;
 
@@ -285,74 +285,6 @@ pub fn converted(values: &ArrayRef, kind: &SqlType, name: &str, conversion: Conv
     })
 }
 
-/// The most rows that wait in a [`RowBuilder`]. This bounds its memory, and one batch of this size costs little more for
-/// each row than a larger one.
-const WAITING_ROWS_MAX: usize = 1 << 14;
-
-/// The most bytes of texts that wait in a [`RowBuilder`].
-const WAITING_BYTES_MAX: usize = 1 << 22;
-
-/// Collects rows as columns.
-#[derive(Debug)]
-pub struct RowBuilder {
-    cells: Vec<CellBuilder>,
-    rows: usize,
-    bytes: usize,
-    /// Whether a row was refused after some of its values were appended.
-    is_ragged: bool,
-}
-
-impl RowBuilder {
-    /// An empty builder of these columns.
-    pub fn new(cells: Vec<CellBuilder>) -> RowBuilder {
-        RowBuilder { cells, rows: 0, bytes: 0, is_ragged: false }
-    }
-
-    /// The number of columns.
-    pub fn width(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Whether the rows must be taken out before the next one is added.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.is_ragged || self.rows >= WAITING_ROWS_MAX || self.bytes >= WAITING_BYTES_MAX
-    }
-
-    /// Adds a row, which must have a value for each column. Must not be called while the builder is full. A row with a
-    /// value that does not fit is not added.
-    #[inline]
-    pub fn push<'v>(&mut self, values: impl IntoIterator<Item = Param<'v>>) -> Result<()> {
-        for (cell, value) in self.cells.iter_mut().zip(values) {
-            if let Param::Text(text) = value {
-                self.bytes += text.len();
-            }
-            if let Param::Blob(blob) = value {
-                self.bytes += blob.len();
-            }
-            if let Err(error) = cell.append(value) {
-                self.is_ragged = true;
-                return Err(error);
-            }
-        }
-        self.rows += 1;
-        Ok(())
-    }
-
-    /// Takes all rows out. Returns the columns and the number of rows.
-    pub fn take(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
-        let columns = self.cells.iter_mut().map(|cell| Ok(cell.finish()?.slice(0, self.rows)));
-        let taken = (columns.collect::<Result<_>>()?, self.rows);
-        (self.rows, self.bytes, self.is_ragged) = (0, 0, false);
-        Ok(taken)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -393,18 +325,5 @@ mod tests {
         let error = texts(SqlType::Int64, Conversion::Exact, &[Param::Double(2.5)]).unwrap_err();
         assert!(error.message().contains("\"c\"") && error.message().contains("BIGINT"), "{error}");
         assert!(texts(SqlType::Int8, Conversion::Exact, &[Param::Integer(128)]).is_err());
-    }
-
-    #[test]
-    fn a_refused_row_leaves_the_others() {
-        let cell = |name| CellBuilder::new(name, &SqlType::Int64, false, Conversion::Exact);
-        let mut rows = RowBuilder::new(vec![cell("a"), cell("b")]);
-        rows.push([Param::Integer(1), Param::Integer(2)]).unwrap();
-        let error = rows.push([Param::Integer(3), Param::Null]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotNullViolation);
-        assert!(rows.is_full());
-        let (columns, count) = rows.take().unwrap();
-        assert_eq!((columns[0].len(), columns[1].len(), count), (1, 1, 1));
-        assert!(!rows.is_full());
     }
 }

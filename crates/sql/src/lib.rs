@@ -28,8 +28,8 @@
 //!   those that the program adds to its connection.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
 //!   `redaction`: statements as logs may show them.
-//! - `assign`: from the type of a value to the type of its column. `cell_builder`: columns of rows that come value by
-//!   value.
+//! - `assign`: from the type of a value to the type of its column. `cell_builder`, `row_builder`: columns of rows
+//!   that come value by value.
 //! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
 //!   that have no other home, and errors of exhausted limits.
 
@@ -66,6 +66,7 @@ mod query;
 mod query_catalog;
 mod redaction;
 mod refresher;
+mod row_builder;
 mod running_statements;
 mod scan_progress;
 mod scram_verifier;
@@ -85,7 +86,7 @@ mod walk;
 mod workers;
 
 pub use access::{Actor, Authority};
-pub use cell_builder::{CellBuilder, Conversion, RowBuilder, converted};
+pub use cell_builder::{CellBuilder, Conversion, converted};
 pub use idle_statements::IdleStatements;
 pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
@@ -96,6 +97,7 @@ pub use pg_catalog::type_oids as pg_types;
 pub use prepared::PreparedStatement;
 pub use redaction::without_passwords;
 pub use refresher::Refresher;
+pub use row_builder::{RowBuilder, RowRefusal, RowWriter};
 pub use rowmill_exec::workers::Workers;
 pub use rowmill_files as files;
 pub use rowmill_plan::{Constant, Volatility};

@@ -10,8 +10,9 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Error, ErrorKind, Isolation, Result, nearest};
 use rowmill_txn::{Catalog, Savepoint, Transaction};
 
-use crate::cell_builder::{Conversion, RowBuilder};
+use crate::cell_builder::Conversion;
 use crate::param::Param;
+use crate::row_builder::RowBuilder;
 use crate::statement::append::AppendPlan;
 
 /// Rows of INSERT statements that are not in the transaction yet.

@@ -1,8 +1,8 @@
-//! Tables and functions that a program adds to its connection: batches of Arrow under a name, scalar functions and table
-//! functions.
+//! Tables and functions that a program adds to its connection: batches of Arrow under a name, scalar functions and
+//! table functions.
 //!
-//! They belong to one connection, like temporary tables, and end with it. A registered table hides a stored table or view
-//! of the same name. Functions of SQL cannot be replaced, so that views and defaults keep their meaning.
+//! They belong to one connection, like temporary tables, and end with it. A registered table hides a stored table or
+//! view of the same name. Functions of SQL cannot be replaced, so that views and defaults keep their meaning.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,8 +22,8 @@ use rowmill_query::catalog::RowSource;
 use crate::names::lower;
 use crate::session::Session;
 
-/// Computes a scalar function for a number of rows. The arguments are arrays of that length with the declared types; the
-/// result must be one, too.
+/// Computes a scalar function for a number of rows. The arguments are arrays of that length with the declared types;
+/// the result must be one, too.
 pub type ScalarBody = Box<dyn Fn(&[ArrayRef], usize) -> Result<ArrayRef> + Send + Sync>;
 
 /// Computes the rows of a table function. Each argument is a constant, an array of one row.

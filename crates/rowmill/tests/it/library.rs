@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rowmill::{Database, ErrorKind};
+use rowmill::{Connection, Database, ErrorKind};
 
 #[test]
 fn a_statement_sees_one_state_and_readers_do_not_wait() {
@@ -54,6 +54,24 @@ fn an_appender_reads_the_texts_of_uuids() {
     let mut appender = connection.appender("t").expect("an appender");
     let error = appender.row(&["550e".into()]).expect_err("not a UUID");
     assert!(error.message().contains("row 0") && error.message().contains("'550e'"), "{error:?}");
+}
+
+#[test]
+fn a_parameter_takes_the_type_of_its_value() {
+    let mut connection = Connection::open_in_memory().expect("opens");
+    let day = chrono::NaiveDate::from_ymd_opt(2024, 2, 29).expect("a day");
+    let mut run = |sql: &str, params: &[&dyn rowmill::ToParam]| -> String {
+        let statement = connection.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        statement.query_row(&mut connection, params, |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    };
+    assert_eq!(run("SELECT abs(?)", &[&-1.5]), "1.5");
+    assert_eq!(run("SELECT ? || ?", &[&"a", &"b"]), "ab");
+    assert_eq!(run("SELECT ? + ?", &[&1, &2]), "3");
+    assert_eq!(run("SELECT length(?)", &[&"four"]), "4");
+    assert_eq!(run("SELECT date_trunc('month', ?)", &[&day]), "2024-02-01 00:00:00");
+    assert_eq!(run("SELECT sum(value * ?) FROM generate_series(1, 3)", &[&2]), "12");
+    assert_eq!(run("SELECT array_length(?)", &[&vec![1, 2]]), "2");
+    assert_eq!(run("SELECT CASE WHEN ? THEN ? ELSE ? END", &[&true, &1, &2]), "1");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agreement;
+mod appending;
 mod backup;
 mod damage;
 mod differential;
@@ -28,6 +29,7 @@ mod statement_cache;
 mod time_clauses;
 mod usual_calls;
 mod views_under_load;
+mod waiting_rows;
 mod wide_decimals;
 mod writers;
 

@@ -65,9 +65,9 @@ fn changes() -> Result<()> {
     assert_eq!(conn.execute("INSERT INTO person (name, data) VALUES (?1, ?2)", (&me.name, &me.data))?, 1);
     // 8: params! of mixed types
     conn.execute("INSERT INTO person (name, data) VALUES (?, ?)", params![me.name, me.data])?;
-    // 9: an array of one type, by value and by reference
+    // 9: an array of one type, by value and as a slice
     conn.execute("UPDATE person SET name = ? WHERE name = ?", ["Ina", "Steven"])?;
-    conn.execute("UPDATE person SET name = ? WHERE name = ?", &["Steven", "Ina"])?;
+    conn.execute("UPDATE person SET name = ? WHERE name = ?", ["Steven", "Ina"].as_slice())?;
     // 10: no parameters, in three forms
     conn.execute("DELETE FROM person WHERE id > 2", [])?;
     conn.execute("DELETE FROM person WHERE id > 2", ())?;

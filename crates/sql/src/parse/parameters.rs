@@ -1,5 +1,5 @@
-//! The parameters of a statement: `?`, `$1`, `?1`, `:name` or `$name`. All of them become numbers before the parser sees
-//! them.
+//! The parameters of a statement: `?`, `$1`, `?1`, `:name` or `$name`. All of them become numbers before the parser
+//! sees them.
 //!
 //! ```text
 //! WHERE a = ? AND b = ?            ->  $1, $2       counted

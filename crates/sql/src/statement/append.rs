@@ -17,8 +17,9 @@ use super::check_clause::RowChecks;
 use super::row_sink::{ColumnSource, RowSink};
 use super::write::ChangeSyntax;
 use super::write::binder::WriteBinder;
-use crate::cell_builder::{CellBuilder, Conversion, RowBuilder};
+use crate::cell_builder::{CellBuilder, Conversion};
 use crate::parse::{Statement, StatementBody};
+use crate::row_builder::RowBuilder;
 use crate::session::{Session, Work};
 
 /// The plan of an INSERT whose rows come as columns.
@@ -87,8 +88,8 @@ impl AppendPlan {
 }
 
 impl Session {
-    /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all columns.
-    /// The others get their defaults.
+    /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all
+    /// columns. The others get their defaults.
     pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
         self.check_append(schema, table)?;
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
@@ -97,13 +98,13 @@ impl Session {
             [] => String::new(),
             names => format!(" ({})", names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")),
         };
-        // The clauses of an INSERT are bound by its own code. DEFAULT VALUES has no names, and reads no query.
+        // The code of INSERT binds the names. The query only makes a whole statement of them, and is never bound.
         let statement = self.parse_one(&format!("INSERT INTO {name}{names} SELECT 1"))?;
         self.work_on(&statement, &[], |work| work.append_plan(&statement))
     }
 
-    /// Inserts columns of rows in the open transaction. If that fails, none of them is inserted; the error names the row,
-    /// counted from `rows_before`.
+    /// Inserts columns of rows in the open transaction. If that fails, none of them is inserted; the error names the
+    /// row, counted from `rows_before`.
     pub fn append_rows(
         &mut self,
         plan: &AppendPlan,

@@ -97,7 +97,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
     let root = lowerer.exactly(relation, &ids)?;
     let fields = output.iter().zip(nullable);
     let fields = fields
-        .map(|((id, name), nullable)| Field::new(name, bound.query.columns.get(*id).kind.clone(), nullable))
+        .map(|((id, name), nullable)| bound.query.columns.field(*id, name, nullable))
         .collect::<Vec<_>>();
     let Lowerer { functions, texts, sources, unique_columns, .. } = lowerer;
     Ok(PhysicalQuery {

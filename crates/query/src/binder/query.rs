@@ -132,7 +132,7 @@ impl Binder<'_> {
             .columns
             .iter()
             .zip(&kinds)
-            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column.clone() })
+            .map(|(column, kind)| self.copy_of(column, kind.clone()))
             .collect();
         let inputs = inputs
             .into_iter()

@@ -135,7 +135,7 @@ impl Binder<'_> {
     fn round(&mut self, number: usize, columns: &[(NamedColumn, DataType)]) -> BoundRows {
         let columns: Vec<NamedColumn> = columns
             .iter()
-            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column.clone() })
+            .map(|(column, kind)| self.copy_of(column, kind.clone()))
             .collect();
         let plan = Logical::RecursiveRows { number, columns: columns.iter().map(|column| column.id).collect() };
         BoundRows { plan, columns }
@@ -147,7 +147,7 @@ impl Binder<'_> {
             .iter()
             .map(|column| {
                 let kind = self.kind(column.id).clone();
-                NamedColumn { id: self.add_column(&column.spelled, kind), ..column.clone() }
+                self.copy_of(column, kind)
             })
             .collect();
         let plan = Logical::Shared {
@@ -286,7 +286,7 @@ impl Binder<'_> {
             .columns
             .into_iter()
             .zip(kinds)
-            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column })
+            .map(|(column, kind)| self.copy_of(&column, kind.clone()))
             .collect();
         let plan = Logical::Recursive {
             number,

@@ -13,7 +13,7 @@ use rowmill_plan::{DynamicFunction, Volatility};
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
 
-use super::calls::relation_oid;
+use super::names::relation_oid;
 use super::oids::{ROLE, ROLE_OID, role_oid, schema_oid, table_oid, view_oid};
 use crate::access::{Access, Actor};
 use crate::catalog::StatementContext;

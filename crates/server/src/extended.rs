@@ -24,8 +24,8 @@ use crate::server_statement;
 use crate::session::PgSession;
 use crate::simple_query::is_control;
 use crate::socket::ClientStream;
-use crate::typed_statement::TypedStatement;
 use crate::sql_words::{first_word, name_of, rows_tag, statements, words};
+use crate::typed_statement::TypedStatement;
 use crate::wire_error::{NO_PORTAL, PROTOCOL_VIOLATION, StepResult, WireError, notice};
 use rowmill::pg_types::PgType;
 
@@ -98,7 +98,14 @@ impl PgSession {
             if first == "COPY" {
                 self.check_copy(&sql)?;
             }
-            return Ok(PreparedOnWire { sql, first, tag, parameters: Vec::new(), oids: Vec::new(), body: PreparedBody::Server });
+            return Ok(PreparedOnWire {
+                sql,
+                first,
+                tag,
+                parameters: Vec::new(),
+                oids: Vec::new(),
+                body: PreparedBody::Server,
+            });
         }
         let placed = |error: rowmill::Error| WireError::in_text(&error, text, part.start);
         let typed = self.typed_statement(&sql, oids, &placed)?;

@@ -157,9 +157,8 @@ fn converted(batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| {
         // Decimals of other digits go over the wire alike.
-        let is_alike = SqlType::from_arrow(column.data_type()).is_some_and(|kind| {
-            column.data_type() != &DataType::Null && PgType::of(&kind) == PgType::of_field(field)
-        });
+        let is_alike = SqlType::from_arrow(column.data_type())
+            .is_some_and(|kind| column.data_type() != &DataType::Null && PgType::of(&kind) == PgType::of_field(field));
         let column = match column.data_type() == field.data_type() || is_alike {
             true => Arc::clone(column),
             false => cast(column, field.data_type()).map_err(cannot_send)?,

@@ -60,7 +60,8 @@ impl PgSession {
         let known: Vec<Option<SqlType>> = known.into_iter().map(|kind| kind.map(PgType::sql_type)).collect();
         let shape = self.connection.shape(&statement, &known);
         // If the types of places do not even suffice to bind the statement, those of the client must.
-        let is_open = |place: usize| shape.as_ref().map_or(known[place].is_none(), |shape| shape.parameters[place].is_none());
+        let is_open =
+            |place: usize| shape.as_ref().map_or(known[place].is_none(), |shape| shape.parameters[place].is_none());
         let open: Vec<usize> = (0..given.len()).filter(|place| is_open(*place)).collect();
         if open.is_empty() {
             return Ok((statement, shape?));

@@ -41,6 +41,7 @@ const SPECIAL: &[&str] = &[
     "unnest",
     "struct",
     "row",
+    "array_lower",
     "generate_subscripts",
     "_pg_expandarray",
 ];
@@ -115,6 +116,7 @@ impl Binder<'_> {
                 let list = self.list_value(list)?;
                 return self.unnest_call(name, list);
             }
+            ("array_lower", [list, dimension]) => return self.first_subscript(list, dimension),
             (_, arguments) if is_rows_of_list(name) => {
                 let list = self.rows_of_list(name, arguments)?;
                 return self.unnest_call(name, list);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::{ExprOp, ItemFunction, ScalarExpr};
+use rowmill_expr::typing;
+use rowmill_plan::{CompareOp, ExprOp, ItemFunction, ScalarExpr};
 use sqlparser::ast::Expr;
 
 use super::Binder;
@@ -80,6 +81,17 @@ impl Binder<'_> {
             false => vec![one, length],
         };
         self.call_named("generate_series", bounds)
+    }
+
+    /// `array_lower(list, dimension)`: 1, or NULL for a list without items.
+    pub(super) fn first_subscript(&mut self, list: &Expr, dimension: &Expr) -> Result<ScalarExpr> {
+        let list = self.list_argument(list)?;
+        let dimension = self.expr(dimension)?;
+        let length = self.call_named("array_length", vec![list, dimension])?;
+        let one = || ScalarExpr::literal(1_i64);
+        let has_items = typing::compare(CompareOp::GreaterOrEqual, length, one())?;
+        let op = ExprOp::Case { whens: vec![(has_items, one())], otherwise: None };
+        Ok(ScalarExpr::new(DataType::Int64, op))
     }
 
     /// The items of a list as structs of an item `x` and its position `n`.

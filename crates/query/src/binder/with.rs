@@ -133,10 +133,8 @@ impl Binder<'_> {
     }
 
     fn round(&mut self, number: usize, columns: &[(NamedColumn, DataType)]) -> BoundRows {
-        let columns: Vec<NamedColumn> = columns
-            .iter()
-            .map(|(column, kind)| self.copy_of(column, kind.clone()))
-            .collect();
+        let columns: Vec<NamedColumn> =
+            columns.iter().map(|(column, kind)| self.copy_of(column, kind.clone())).collect();
         let plan = Logical::RecursiveRows { number, columns: columns.iter().map(|column| column.id).collect() };
         BoundRows { plan, columns }
     }
@@ -282,12 +280,8 @@ impl Binder<'_> {
     ) -> BoundRows {
         let ids = |rows: &BoundRows| rows.columns.iter().map(|column| column.id).collect::<Vec<ColumnId>>();
         let (base_columns, step_columns) = (ids(&base), ids(&step));
-        let columns: Vec<NamedColumn> = base
-            .columns
-            .into_iter()
-            .zip(kinds)
-            .map(|(column, kind)| self.copy_of(&column, kind.clone()))
-            .collect();
+        let columns: Vec<NamedColumn> =
+            base.columns.into_iter().zip(kinds).map(|(column, kind)| self.copy_of(&column, kind.clone())).collect();
         let plan = Logical::Recursive {
             number,
             base: Box::new(base.plan),

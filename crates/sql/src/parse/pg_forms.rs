@@ -146,7 +146,12 @@ pub(super) fn rewrite_table(table: &mut TableFactor) {
 /// Whether an expression is the column `polroles` of `pg_policy`. Every `\d table` of psql compares it with an array
 /// literal, and texts are no lists here.
 fn is_roles(expr: &Expr) -> bool {
-    matches!(expr, Expr::CompoundIdentifier(names) if names.last().is_some_and(|name| name.value == "polroles"))
+    let name = match expr {
+        Expr::CompoundIdentifier(names) => names.last(),
+        Expr::Identifier(name) => Some(name),
+        _ => None,
+    };
+    name.is_some_and(|name| name.value == "polroles")
 }
 
 /// Whether an expression is the array literal of the role 0, which is the public.

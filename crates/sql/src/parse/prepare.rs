@@ -179,9 +179,7 @@ fn clauses_of_joins(select: &Select) -> Result<()> {
 
 fn clauses_of_table(table: &TableFactor) -> Result<()> {
     match table {
-        TableFactor::Table {
-            with_hints, version, partitions, json_path, sample, index_hints, ..
-        } => {
+        TableFactor::Table { with_hints, version, partitions, json_path, sample, index_hints, .. } => {
             refuse(sample.is_some(), "TABLESAMPLE")?;
             refuse(!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table")?;
             refuse(version.is_some(), "a version of a table")?;

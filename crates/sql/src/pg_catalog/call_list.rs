@@ -11,6 +11,7 @@ use super::names::{
     function_name, function_oid, oid, relation_name, relation_oid, role_name, role_number, schema_name, schema_oid_of,
     type_oid,
 };
+use super::namespaces::UTF8;
 use super::oids::{relation_of, table_oid};
 use super::types::format_type;
 use crate::names::{CATALOG, DEFAULT_SCHEMA};
@@ -65,7 +66,9 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     }),
     text("col_description", 2, 2, |context, arguments| {
         let column = arguments[1].and_then(|column| column.parse().ok());
-        CallValue::Text(column.and_then(|column| description(context.snapshot.catalog(), oid(arguments[0]), Some(column))))
+        CallValue::Text(
+            column.and_then(|column| description(context.snapshot.catalog(), oid(arguments[0]), Some(column))),
+        )
     }),
     text("shobj_description", 2, 2, |_, _| CallValue::Text(None)),
     text("pg_size_pretty", 1, 1, |_, arguments| {
@@ -93,6 +96,7 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     number("to_regrole", 1, 1, |context, arguments| {
         CallValue::Number(role_number(context.snapshot.catalog(), arguments[0]))
     }),
+    text("format", 1, 64, |_, arguments| CallValue::Text(formatted(arguments))),
     text("quote_ident", 1, 1, |_, arguments| CallValue::Text(arguments[0].map(pg_name))),
     text("quote_literal", 1, 1, |_, arguments| CallValue::Text(arguments[0].map(quoted_text))),
     text("quote_nullable", 1, 1, |_, arguments| {
@@ -106,6 +110,10 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     text("inet_client_addr", 0, 0, |_, _| CallValue::Text(None)),
     text("pg_advisory_unlock_all", 0, 0, |_, _| CallValue::Text(Some(String::new()))),
     number("inet_server_port", 0, 0, |_, _| CallValue::Number(None)),
+    number("pg_char_to_encoding", 1, 1, |_, arguments| {
+        let is_utf8 = arguments[0].is_some_and(|name| ["utf8", "utf-8"].contains(&&*name.to_ascii_lowercase()));
+        CallValue::Number(Some(if is_utf8 { UTF8 } else { -1 }))
+    }),
     number("pg_tablespace_size", 1, 1, |_, _| CallValue::Number(None)),
     number("pg_my_temp_schema", 0, 0, |_, _| CallValue::Number(Some(0))),
     number("pg_stat_get_numscans", 1, 1, |_, _| CallValue::Number(Some(0))),
@@ -132,6 +140,7 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     truth("has_database_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("has_function_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("pg_collation_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("pg_statistics_obj_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_operator_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_opclass_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_ts_config_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
@@ -169,6 +178,28 @@ fn pg_setting(name: &str) -> Option<String> {
     found.map(|(_, value)| (*value).to_owned())
 }
 
+/// `format(pattern, value, ...)`: `%s` is a value, `%I` a name, `%L` a literal, `%%` a percent sign. NULL if the pattern
+/// is, or if a value is missing or the pattern has another form.
+fn formatted(arguments: &[Option<&str>]) -> Option<String> {
+    let (pattern, mut values) = (arguments[0]?, arguments[1..].iter());
+    let mut text = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some((plain, form)) = rest.split_once('%') {
+        text.push_str(plain);
+        let mut chars = form.chars();
+        match chars.next()? {
+            '%' => text.push('%'),
+            's' => text.push_str(values.next()?.unwrap_or_default()),
+            'I' => text.push_str(&pg_name((*values.next()?)?)),
+            'L' => text.push_str(&values.next()?.map_or_else(|| "NULL".to_owned(), quoted_text)),
+            _ => return None,
+        }
+        rest = chars.as_str();
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
 fn quoted_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -196,6 +227,13 @@ fn size_text(bytes: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_are_filled() {
+        let text = formatted(&[Some("%I.%I = %L, %s%%"), Some("main"), Some("Order"), None, Some("5")]);
+        assert_eq!(text.as_deref(), Some("main.\"Order\" = NULL, 5%"));
+        assert_eq!(formatted(&[Some("%s")]), None);
+    }
 
     #[test]
     fn sizes_have_units() {

@@ -4,10 +4,10 @@ use rowmill_base::ColumnId;
 use rowmill_storage::{ForeignKeyDef, KeyColumn, ReferentialAction, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 
+use super::keywords::pg_name;
 use super::oids::{
     TableIndex, check_oid, foreign_key_oid, index_oid, indexes, primary_key_oid, table_oid, unique_oid, view_oid,
 };
-use super::keywords::pg_name;
 use crate::names::DEFAULT_SCHEMA;
 
 /// The columns of a key, separated by commas.

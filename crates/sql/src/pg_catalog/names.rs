@@ -5,7 +5,7 @@ use rowmill_txn::Catalog;
 use super::PG_CATALOG;
 use super::functions::{function_of_oid, oid_of_function};
 use super::namespaces::namespaces;
-use super::oids::{ROLE, ROLE_OID, oid_of_relation, relation_of, role_oid};
+use super::oids::{PG_CLASS_OID, ROLE, ROLE_OID, oid_of_relation, relation_of, role_oid};
 use super::type_oids::{PgScalar, PgType};
 use crate::names::{DEFAULT_SCHEMA, lower};
 
@@ -13,10 +13,28 @@ pub(super) fn oid(text: Option<&str>) -> Option<u32> {
     text?.trim().parse().ok()
 }
 
+/// Tables of the catalog with the numbers that PostgreSQL gives them, by which other tables say what kind an object has.
+const CATALOG_TABLES: [(&str, u32); 11] = [
+    ("pg_attrdef", 2604),
+    ("pg_attribute", 1249),
+    ("pg_authid", 1260),
+    ("pg_class", PG_CLASS_OID),
+    ("pg_constraint", 2606),
+    ("pg_database", 1262),
+    ("pg_namespace", 2615),
+    ("pg_proc", 1255),
+    ("pg_rewrite", 2618),
+    ("pg_trigger", 2620),
+    ("pg_type", 1247),
+];
+
 /// The name of the relation with this number, with its schema unless that is the default one.
 pub(super) fn relation_name(catalog: &Catalog, text: Option<&str>) -> Option<String> {
     let text = text?;
     let Some(oid) = oid(Some(text)) else { return Some(text.to_owned()) };
+    if let Some((table, _)) = CATALOG_TABLES.iter().find(|(_, own)| *own == oid) {
+        return Some((*table).to_owned());
+    }
     Some(match relation_of(catalog, oid) {
         Some(relation) if relation.schema.name == DEFAULT_SCHEMA => relation.name,
         Some(relation) => format!("{}.{}", relation.schema.name, relation.name),
@@ -33,10 +51,11 @@ pub(super) fn relation_oid(catalog: &Catalog, text: Option<&str>) -> Option<i64>
     }
     let name = lower(&text.replace('"', ""));
     let (schema, name) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
-    // Tools name the tables of the catalog only to say which kind of object they mean, so any number serves.
-    let computed = schema == PG_CATALOG || name.starts_with("pg_");
+    // Tools name the tables of the catalog only to say which kind of object they mean.
+    let is_computed = schema == PG_CATALOG || name.starts_with("pg_");
     let found = oid_of_relation(catalog, schema, name).map(i64::from);
-    found.or_else(|| computed.then_some(0))
+    let known = || CATALOG_TABLES.iter().find(|(table, _)| *table == name).map_or(0, |(_, oid)| *oid);
+    found.or_else(|| is_computed.then(|| known().into()))
 }
 
 /// The number of the type with this name or number.

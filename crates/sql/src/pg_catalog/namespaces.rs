@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, TimestampMicrosecondArray};
 use rowmill_base::{SETTINGS, SettingScope};
 use rowmill_expr::text::writer::format_value;
-use rowmill_txn::roles::ObjectId;
 use rowmill_txn::Catalog;
+use rowmill_txn::roles::ObjectId;
 
 use super::PG_CATALOG;
 use super::call_list::PG_SETTINGS;

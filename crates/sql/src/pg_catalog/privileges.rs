@@ -164,6 +164,10 @@ impl PrivilegeCall {
     fn truth(&self, arguments: &[Option<&str>]) -> Result<Option<bool>> {
         let Some((access, rest)) = self.asked(arguments)? else { return Ok(None) };
         let (Some(Some(named)), Some(Some(rights))) = (rest.first(), rest.last()) else { return Ok(None) };
+        if self.question == Question::Member && named.starts_with("pg_") {
+            // The roles that PostgreSQL predefines have rights that only superusers have here.
+            return Ok(Some(access.is_unlimited()));
+        }
         if self.question == Question::Member {
             return Ok(Some(self.role(named)?.map_or(access.is_unlimited(), |role| access.has_role(role))));
         }

@@ -255,7 +255,11 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
 }
 
 /// The columns of a view, which follow from its query. A view whose tables are gone has none.
-pub(crate) fn view_columns(context: &Arc<StatementContext>, schema: &SchemaDef, view: &ViewDef) -> Vec<(String, SqlType)> {
+pub(crate) fn view_columns(
+    context: &Arc<StatementContext>,
+    schema: &SchemaDef,
+    view: &ViewDef,
+) -> Vec<(String, SqlType)> {
     let sql = format!("SELECT * FROM {}.{}", quoted(&schema.name), quoted(&view.name));
     let bound = sql_text::query(&sql, &context.settings)
         .and_then(|query| engine_query::bind(context, &query, &Spellings::default(), &[]));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rowmill_base::SqlType;
 
-use super::oids::{PG_CATALOG_OID, ROLE_OID};
 use super::functions::oid_of_function;
+use super::oids::{PG_CATALOG_OID, ROLE_OID};
 use super::rows::{PgCell, PgRows};
 use super::type_oids::{PgScalar, PgType, type_modifier};
 use crate::catalog::StatementContext;

@@ -159,6 +159,17 @@ pub struct TextPosition {
     pub column: u64,
 }
 
+/// The rule of a table that a row would break, for programs that react to it. The message says it for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokenRule {
+    /// The table.
+    pub table: String,
+    /// The constraint, if the rule has a name.
+    pub constraint: Option<String>,
+    /// The column that must not be NULL.
+    pub column: Option<String>,
+}
+
 /// An error: its kind, the message that says what happened, and a hint if something helps.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -170,6 +181,7 @@ struct Inner {
     hint: Option<String>,
     place: DamagePlace,
     position: Option<TextPosition>,
+    broken: Option<BrokenRule>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -182,6 +194,7 @@ impl Error {
             hint: None,
             place: DamagePlace::default(),
             position: None,
+            broken: None,
             source: None,
         }))
     }
@@ -253,6 +266,27 @@ impl Error {
     pub fn at_position(mut self, position: TextPosition) -> Self {
         self.0.position = Some(position);
         self
+    }
+
+    /// Sets the constraint that a row would break.
+    #[must_use]
+    pub fn breaks(mut self, table: impl Into<String>, constraint: impl Into<String>) -> Self {
+        let constraint = Some(constraint.into());
+        self.0.broken = Some(BrokenRule { table: table.into(), constraint, column: None });
+        self
+    }
+
+    /// Sets the column that would be NULL and must not be.
+    #[must_use]
+    pub fn breaks_not_null(mut self, table: impl Into<String>, column: impl Into<String>) -> Self {
+        let column = Some(column.into());
+        self.0.broken = Some(BrokenRule { table: table.into(), constraint: None, column });
+        self
+    }
+
+    /// The rule that a row would break, if the error is about one.
+    pub fn broken_rule(&self) -> Option<&BrokenRule> {
+        self.0.broken.as_ref()
     }
 
     /// Sets the file of the damage, unless code that is closer to it has set one.

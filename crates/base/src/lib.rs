@@ -31,7 +31,7 @@ pub use broker::{Broker, Meter, Reservation, SpillableMemory, StepMemory};
 pub use cancel::Cancel;
 pub use disk_quota::{DiskCharge, DiskQuota};
 pub use durability::Durability;
-pub use error::{DamagePlace, Error, ErrorKind, Result, TextPosition};
+pub use error::{BrokenRule, DamagePlace, Error, ErrorKind, Result, TextPosition};
 pub use ids::{BlockId, ColumnId, CommitId, IndexId, RoleId, RowNumber, SchemaId, TableId, ViewId};
 pub use isolation::Isolation;
 pub use length_unit::LengthUnit;

@@ -9,7 +9,7 @@
 
 mod ordered_join;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 
 pub use self::ordered_join::{LogicalOrderBound, LogicalOrderedChoice, LogicalOrderedJoin};
 use crate::{AggregateFunction, CompareOp, Constant, ScalarExpr};
@@ -25,6 +25,21 @@ pub struct ColumnInfo {
     pub name: String,
     /// The type.
     pub kind: DataType,
+    /// The name of the type that the column had where it was made, if `kind` cannot tell it. For example, tables of
+    /// `pg_catalog` have numbers of the type `oid`. Only those who send results to others read it.
+    pub declared: Option<&'static str>,
+}
+
+/// The key of [`ColumnInfo::declared`] in the metadata of a field.
+pub const DECLARED_TYPE: &str = "declared_type";
+
+/// The types that [`ColumnInfo::declared`] may name.
+const DECLARED_TYPES: [&str; 8] = ["oid", "name", "char", "int2vector", "oidvector", "oid[]", "name[]", "json"];
+
+/// The declared type of the column that a field describes.
+pub fn declared_type(field: &Field) -> Option<&'static str> {
+    let name = field.metadata().get(DECLARED_TYPE)?;
+    DECLARED_TYPES.into_iter().find(|known| known == name)
 }
 
 /// The columns of a statement, by their ids.
@@ -34,8 +49,23 @@ pub struct ColumnNames(Vec<ColumnInfo>);
 impl ColumnNames {
     /// A new column.
     pub fn add(&mut self, name: impl Into<String>, kind: DataType) -> ColumnId {
-        self.0.push(ColumnInfo { name: name.into(), kind });
+        self.0.push(ColumnInfo { name: name.into(), kind, declared: None });
         ColumnId(self.0.len() - 1)
+    }
+
+    /// Sets the declared type of a column.
+    pub fn declare(&mut self, id: ColumnId, declared: Option<&'static str>) {
+        self.0[id.0].declared = declared;
+    }
+
+    /// A field of a result for a column.
+    pub fn field(&self, id: ColumnId, name: &str, nullable: bool) -> Field {
+        let info = self.get(id);
+        let field = Field::new(name, info.kind.clone(), nullable);
+        match info.declared {
+            Some(declared) => field.with_metadata([(DECLARED_TYPE.to_owned(), declared.to_owned())].into()),
+            None => field,
+        }
     }
 
     /// The properties of a column.

@@ -441,7 +441,7 @@ impl AfterChange {
             if condition.is_false(Env { columns: row, parameters, texts })? {
                 let (table, said) = (&self.table, self.say(row)?);
                 let what = format!("a row of table \"{table}\" does not meet its constraint \"{name}\": ({said})");
-                return Err(Error::new(ErrorKind::CheckViolation, what));
+                return Err(Error::new(ErrorKind::CheckViolation, what).breaks(&**table, &**name));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! The files follow the parts of a query:
 //!
 //! - `query`: WITH, set operations, VALUES, LIMIT; `with`: common table expressions; `from`: tables and joins;
-//!   `table_function`: functions in FROM
+//!   `table_function`: functions in FROM; `rows_of_list`: functions that give a row for each item of a list
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
 //! - `gapfill`: `time_bucket_gapfill`, `locf` and `interpolate`
@@ -12,6 +12,7 @@
 //! - `time_interval`: `ts IN '2026-11'`
 //! - `target`: the rows that UPDATE, DELETE and MERGE change
 //! - `reads`: the tables, columns and views that a statement reads, for the check of rights
+//! - `declared`: types of columns that only others know
 //! - `scope`: visible names; `result_name`: names of computed columns; `place`: positions of errors
 //!
 //! An expression is bound over the columns of FROM. While the expressions of a SELECT are bound, its [`Level`] collects
@@ -22,6 +23,7 @@ mod access;
 mod aggregate;
 mod call;
 mod conditional;
+mod declared;
 pub(crate) mod duration;
 mod expression;
 mod from;
@@ -38,6 +40,7 @@ mod projection;
 mod query;
 mod reads;
 mod result_name;
+mod rows_of_list;
 mod sample;
 mod scope;
 mod select;
@@ -353,6 +356,15 @@ impl<'a> Binder<'a> {
     fn add_column(&mut self, name: &str, kind: DataType) -> ColumnId {
         self.column_count += 1;
         self.columns.add(name, kind)
+    }
+
+    /// A new column with the names of `column`. It keeps the declared type if it has the same type.
+    fn copy_of(&mut self, column: &NamedColumn, kind: DataType) -> NamedColumn {
+        let of = self.columns.get(column.id);
+        let declared = of.declared.filter(|_| of.kind == kind);
+        let id = self.add_column(&column.spelled, kind);
+        self.columns.declare(id, declared);
+        NamedColumn { id, ..column.clone() }
     }
 
     /// The number of the next column.

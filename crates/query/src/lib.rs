@@ -14,6 +14,7 @@
 //! - `lower`: from the logical plan to the operators of the engine, one file for each kind of operator. `memory_rows`:
 //!   rows that are in memory already, as an input of a plan.
 //! - `program`: from the logical plan to a program, if the statement is on keyed tables.
+//! - `origin`: the stored columns that a result shows.
 //! - `widening`: casts that lose nothing, which keys and scans see through.
 //! - `reuse`: plans that later runs of a statement can use. `changed_groups`: queries whose results can be brought up
 //!   to date group by group.
@@ -29,6 +30,7 @@ pub mod estimate;
 pub mod lower;
 pub mod memory_rows;
 pub mod optimizer;
+mod origin;
 pub mod parameters;
 pub mod program;
 mod reading;

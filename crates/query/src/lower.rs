@@ -96,9 +96,8 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
     let nullable: Vec<bool> = ids.iter().map(|id| lowerer.is_nullable(*id, &relation)).collect();
     let root = lowerer.exactly(relation, &ids)?;
     let fields = output.iter().zip(nullable);
-    let fields = fields
-        .map(|((id, name), nullable)| Field::new(name, bound.query.columns.get(*id).kind.clone(), nullable))
-        .collect::<Vec<_>>();
+    let fields =
+        fields.map(|((id, name), nullable)| bound.query.columns.field(*id, name, nullable)).collect::<Vec<_>>();
     let Lowerer { functions, texts, sources, unique_columns, .. } = lowerer;
     Ok(PhysicalQuery {
         root,

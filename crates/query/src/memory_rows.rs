@@ -74,7 +74,7 @@ fn with_engine_types(batch: &RecordBatch) -> RecordBatch {
             kind => SqlType::from_arrow(kind).expect("rows in memory must have SQL types").arrow(),
         };
         columns.push(cast(column, &kind).expect("a type can be cast to its engine type"));
-        fields.push(Field::new(field.name(), kind, true));
+        fields.push(Field::new(field.name(), kind, true).with_metadata(field.metadata().clone()));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)

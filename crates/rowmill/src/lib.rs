@@ -100,7 +100,8 @@ pub use arrow;
 /// numbers.
 pub use rowmill_base::allocations;
 pub use rowmill_base::{
-    DamagePlace, Error, ErrorKind, Isolation, Result, SETTINGS, Setting, Settings, SqlType, TextPosition, TimeUnit,
+    BrokenRule, DamagePlace, Error, ErrorKind, Isolation, Result, SETTINGS, Setting, Settings, SqlType, TextPosition,
+    TimeUnit,
 };
 pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, and SQL text as a user types it.
@@ -112,6 +113,7 @@ pub mod text {
 
 /// PostgreSQL's types, and the one by which each of ours goes over its wire protocol.
 pub mod pg_types {
+    pub use rowmill_sql::ORIGIN;
     pub use rowmill_sql::pg_types::{PgScalar, PgType, type_modifier};
 }
 

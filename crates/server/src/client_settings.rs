@@ -150,6 +150,8 @@ impl ClientSettings {
         match value {
             Some(value) => {
                 setting.check(value)?;
+                // All encodings that are allowed are this one.
+                let value = if setting.name == "client_encoding" { "UTF8" } else { value };
                 self.changed.insert(setting.name, value.to_owned());
             }
             None => {

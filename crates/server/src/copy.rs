@@ -138,11 +138,12 @@ impl PgSession {
                 })?
             }
             CopyFormat::Binary => {
-                client.put(&CopyData::new(Bytes::from_static(binary_reader::HEADER)));
+                // Clients expect the head in one message with what follows it.
+                let mut head = binary_reader::HEADER;
                 let rows = send_each(OpenRows::new(stream), &formats, client, |batch, rows, out| {
-                    batch.encode_copy_binary(rows, out, OUTPUT_BYTES)
+                    batch.encode_copy_binary(rows, &mut head, out, OUTPUT_BYTES)
                 })?;
-                client.put(&CopyData::new(Bytes::from_static(binary_reader::TRAILER)));
+                client.put(&CopyData::new(Bytes::from([head, binary_reader::TRAILER].concat())));
                 rows
             }
         };
@@ -156,7 +157,7 @@ impl PgSession {
         let query = self.connection.parse(&copy.query())?;
         let shape = self.connection.shape(&query, &[])?;
         let columns = shape.columns.ok_or_else(|| WireError::new("42601", "COPY FROM STDIN takes a table"))?;
-        let kinds = wire_columns(&columns).iter().map(|column| PgType::of(&column.kind)).collect();
+        let kinds = wire_columns(&columns).iter().map(|column| column.kind).collect();
         let format = if options.format == CopyFormat::Binary { WireFormat::Binary } else { WireFormat::Text };
         let count = columns.fields().len();
         client.put(&CopyInResponse::new(format.code() as i8, count as i16, vec![format.code(); count]));
@@ -243,7 +244,7 @@ fn send_each(
 ) -> StepResult<u64> {
     let mut sent = 0;
     while let Some(batch) = rows.take(ROWS_AT_ONCE)? {
-        let mut encoded = EncodedBatch::new(&batch, formats)?;
+        let mut encoded = EncodedBatch::new(&batch, rows.schema(), formats)?;
         let mut at = 0;
         while at < batch.num_rows() {
             at += encode(&mut encoded, at..batch.num_rows(), &mut client.output);

@@ -80,7 +80,14 @@ fn decode_text(kind: PgType, text: &str) -> Result<BoundValue, WireError> {
         PgScalar::Int4 => integer(number, i32::MIN.into(), i32::MAX.into(), "integer"),
         PgScalar::Int8 => integer(number, i64::MIN, i64::MAX, "bigint"),
         PgScalar::Float4 | PgScalar::Float8 => double(number).map(BoundValue::Double),
+        PgScalar::Oid => integer(number, 0, u32::MAX.into(), "oid"),
         PgScalar::Numeric => numeric::decimal(number),
+        // PostgreSQL takes a timestamp for a date, and some clients send one for every point in time.
+        PgScalar::Date => Ok(BoundValue::Text(without_time(number).to_owned())),
+        PgScalar::Int2vector | PgScalar::Oidvector => {
+            let items: Vec<&str> = number.split_ascii_whitespace().collect();
+            array_text::to_json(PgScalar::Int8, &format!("{{{}}}", items.join(","))).map(BoundValue::Text)
+        }
         PgScalar::Bytea => bytea(text).map(BoundValue::Blob),
         _ => Ok(BoundValue::Text(text.to_owned())),
     }
@@ -111,6 +118,14 @@ fn integer(text: &str, min: i64, max: i64, kind: &str) -> Result<BoundValue, Wir
     match text.parse::<i64>() {
         Ok(value) if (min..=max).contains(&value) => Ok(BoundValue::Integer(value)),
         _ => Err(WireError::new(OUT_OF_RANGE, format!("value \"{text}\" is out of range for type {kind}"))),
+    }
+}
+
+/// The date of a text that may have a time of day after it.
+fn without_time(text: &str) -> &str {
+    match text.split_once(['T', ' ']) {
+        Some((date, time)) if time.starts_with(|digit: char| digit.is_ascii_digit()) && time.contains(':') => date,
+        _ => text,
     }
 }
 

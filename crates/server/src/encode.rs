@@ -17,13 +17,13 @@ use std::ops::Range;
 
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::data::{FORMAT_CODE_BINARY, FORMAT_CODE_TEXT, FieldDescription, RowDescription};
-use rowmill::arrow::array::RecordBatch;
-use rowmill::arrow::datatypes::Schema;
+use rowmill::arrow::array::{ArrayRef, RecordBatch};
+use rowmill::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use rowmill::{Result, SqlType};
 
 use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
 use cell::CellColumn;
-use rowmill::pg_types::{PgType, type_modifier};
+use rowmill::pg_types::{ORIGIN, PgType, type_modifier};
 
 pub(crate) use cell::{EPOCH_DAYS, EPOCH_MICROS, canonical, is_canonical};
 pub(crate) use numeric::NEGATIVE;
@@ -75,25 +75,38 @@ pub(crate) fn formats(codes: &[i16], count: usize, what: &str) -> Result<Vec<Wir
 #[derive(Clone, Debug)]
 pub(crate) struct WireColumn {
     pub(crate) name: String,
-    pub(crate) kind: SqlType,
+    pub(crate) kind: PgType,
+    modifier: i32,
+    /// The number of the table and the place of the column whose values it shows, or zeros.
+    origin: (i32, i16),
 }
 
 /// Returns the columns of a result.
 pub(crate) fn wire_columns(schema: &Schema) -> Vec<WireColumn> {
     let fields = schema.fields().iter();
-    // A type that SQL does not have goes as text.
-    let kind = |kind| SqlType::from_arrow(kind).unwrap_or(SqlType::TEXT);
-    fields.map(|field| WireColumn { name: field.name().clone(), kind: kind(field.data_type()) }).collect()
+    let modifier = |kind: &DataType| SqlType::from_arrow(kind).map_or(-1, |kind| type_modifier(&kind));
+    let column = |field: &FieldRef| WireColumn {
+        name: field.name().clone(),
+        kind: PgType::of_field(field),
+        modifier: modifier(field.data_type()),
+        origin: origin_of(field).unwrap_or_default(),
+    };
+    fields.map(column).collect()
+}
+
+fn origin_of(field: &Field) -> Option<(i32, i16)> {
+    let (table, place) = field.metadata().get(ORIGIN)?.split_once(' ')?;
+    // The message has the bits of a number without a sign.
+    Some((table.parse::<u32>().ok()?.cast_signed(), place.parse().ok()?))
 }
 
 /// Returns the description of a result. `format` gives the form of each column.
 pub(crate) fn row_description(columns: &[WireColumn], format: impl Fn(usize) -> WireFormat) -> RowDescription {
     let field = |(index, column): (usize, &WireColumn)| {
-        let kind = PgType::of(&column.kind);
         // A zero byte would end the name.
         let name = column.name.replace('\0', " ");
-        let modifier = type_modifier(&column.kind);
-        FieldDescription::new(name, 0, 0, kind.oid(), kind.size(), modifier, format(index).code())
+        let (kind, (table, place)) = (column.kind, column.origin);
+        FieldDescription::new(name, table, place, kind.oid(), kind.size(), column.modifier, format(index).code())
     };
     RowDescription::new(columns.iter().enumerate().map(field).collect())
 }
@@ -105,11 +118,13 @@ pub(crate) struct EncodedBatch<'a> {
 }
 
 impl<'a> EncodedBatch<'a> {
-    /// Resolves the types of the columns of `batch`, which must be those of `columns`.
-    pub(crate) fn new(batch: &'a RecordBatch, formats: &[WireFormat]) -> Result<EncodedBatch<'a>> {
-        let columns = batch.columns().iter().zip(formats);
-        let cells = columns.map(|(array, format)| Ok((CellColumn::new(array)?, *format))).collect::<Result<_>>()?;
-        Ok(EncodedBatch { cells, scratch: String::new() })
+    /// Resolves the types of the columns of `batch`. `schema` describes the result, as the client was told.
+    pub(crate) fn new(batch: &'a RecordBatch, schema: &Schema, formats: &[WireFormat]) -> Result<EncodedBatch<'a>> {
+        let columns = batch.columns().iter().zip(schema.fields()).zip(formats);
+        let cell = |((array, field), format): ((&'a ArrayRef, &FieldRef), &WireFormat)| {
+            Ok((CellColumn::new(array)?.declared(PgType::of_field(field)), *format))
+        };
+        Ok(EncodedBatch { cells: columns.map(cell).collect::<Result<_>>()?, scratch: String::new() })
     }
 
     /// Appends rows as messages, until `out` holds `bytes_max` bytes. Returns the number of rows that it appended,
@@ -160,10 +175,18 @@ impl<'a> EncodedBatch<'a> {
         out.put_u8(b'\n');
     }
 
-    /// Appends rows as the data of a COPY in the binary format, as [`encode_rows`](Self::encode_rows) does.
-    pub(crate) fn encode_copy_binary(&mut self, rows: Range<usize>, out: &mut BytesMut, bytes_max: usize) -> usize {
+    /// Appends rows as the data of a COPY in the binary format, as [`encode_rows`](Self::encode_rows) does. `head` goes
+    /// before the first row, in one message with it, and is empty afterwards.
+    pub(crate) fn encode_copy_binary(
+        &mut self,
+        rows: Range<usize>,
+        head: &mut &[u8],
+        out: &mut BytesMut,
+        bytes_max: usize,
+    ) -> usize {
         let EncodedBatch { cells, scratch } = self;
         encode_each(b'd', rows, out, bytes_max, |row, out| {
+            out.put_slice(std::mem::take(head));
             out.put_i16(cells.len() as i16);
             for (column, _) in &*cells {
                 column.write_with_length(row, WireFormat::Binary, out, scratch);

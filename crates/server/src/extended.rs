@@ -13,7 +13,7 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::EmptyQueryResponse;
 use rowmill::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill::{Outcome, Param, SqlType, Statement};
+use rowmill::{Outcome, Param, Statement};
 
 use crate::client_settings::ClientSettings;
 use crate::decode::{BoundValue, decode};
@@ -25,8 +25,9 @@ use crate::session::PgSession;
 use crate::simple_query::is_control;
 use crate::socket::ClientStream;
 use crate::sql_words::{first_word, name_of, rows_tag, statements, words};
+use crate::typed_statement::TypedStatement;
 use crate::wire_error::{NO_PORTAL, PROTOCOL_VIOLATION, StepResult, WireError, notice};
-use rowmill::pg_types::{PgScalar, PgType};
+use rowmill::pg_types::PgType;
 
 /// A prepared statement of the protocol, or of SQL's PREPARE.
 pub(crate) struct PreparedOnWire {
@@ -37,6 +38,8 @@ pub(crate) struct PreparedOnWire {
     tag: &'static str,
     /// The types of the parameters, as the client sends them.
     parameters: Vec<PgType>,
+    /// The numbers of these types, as the client is told. Several numbers are taken as one type.
+    oids: Vec<u32>,
     pub(crate) body: PreparedBody,
 }
 
@@ -79,6 +82,7 @@ impl PgSession {
                     first: String::new(),
                     tag: "SELECT",
                     parameters: Vec::new(),
+                    oids: Vec::new(),
                     body: PreparedBody::Empty,
                 });
             }
@@ -94,22 +98,20 @@ impl PgSession {
             if first == "COPY" {
                 self.check_copy(&sql)?;
             }
-            return Ok(PreparedOnWire { sql, first, tag, parameters: Vec::new(), body: PreparedBody::Server });
+            return Ok(PreparedOnWire {
+                sql,
+                first,
+                tag,
+                parameters: Vec::new(),
+                oids: Vec::new(),
+                body: PreparedBody::Server,
+            });
         }
-        let given: Vec<Option<PgType>> = oids.iter().map(|oid| given_type(*oid)).collect::<Result<_, _>>()?;
         let placed = |error: rowmill::Error| WireError::in_text(&error, text, part.start);
-        let statement = self.connection.parse(&sql).map_err(placed)?;
-        // The digits of a numeric are not known before its value, so it has no type of ours yet.
-        let known = given.iter().map(|kind| kind.filter(|kind| kind.scalar != PgScalar::Numeric));
-        let known: Vec<Option<SqlType>> = known.map(|kind| kind.map(PgType::sql_type)).collect();
-        let shape = self.connection.shape(&statement, &known).map_err(placed)?;
-        let parameters = shape.parameters.iter().enumerate().map(|(index, inferred)| {
-            let given = given.get(index).copied().flatten();
-            given.or_else(|| inferred.as_ref().map(PgType::of)).unwrap_or(PgType::TEXT)
-        });
-        let parameters = parameters.collect();
-        let body = PreparedBody::Engine { statement, columns: shape.columns };
-        Ok(PreparedOnWire { sql, first, tag, parameters, body })
+        let typed = self.typed_statement(&sql, oids, &placed)?;
+        let TypedStatement { statement, parameters, oids, columns } = typed;
+        let body = PreparedBody::Engine { statement, columns };
+        Ok(PreparedOnWire { sql, first, tag, parameters, oids, body })
     }
 
     pub(crate) fn bind_message(&mut self, bind: Bind, client: &mut ClientStream) -> StepResult {
@@ -179,8 +181,7 @@ impl PgSession {
         let name = describe.name.as_deref().unwrap_or_default();
         if describe.target_type == TARGET_TYPE_BYTE_STATEMENT {
             let statement = self.statement_named(name)?;
-            let types = statement.parameters.iter().map(|kind| kind.oid()).collect();
-            client.put(&ParameterDescription::new(types));
+            client.put(&ParameterDescription::new(statement.oids.clone()));
             let columns = self.columns(&statement)?;
             put_description(columns.as_deref(), |_| WireFormat::Text, client);
             return Ok(());
@@ -266,6 +267,18 @@ impl PgSession {
         Ok(())
     }
 
+    /// Starts a portal whose statement returns rows and did not run yet.
+    pub(crate) fn start_rows(&mut self, portal: &mut Portal, client: &mut ClientStream) -> StepResult {
+        let (PortalProgress::Ready, Some(statement)) = (&portal.progress, portal.statement.clone()) else {
+            return Ok(());
+        };
+        let Some(columns) = self.columns(&statement)? else { return Ok(()) };
+        if let Some(Outcome::Rows(stream)) = self.start(&statement, &portal.values, client)? {
+            portal.progress = PortalProgress::Rows(OpenRows::described(stream, &columns)?);
+        }
+        Ok(())
+    }
+
     /// Starts a statement with values for its parameters. `None` if the statement is empty or has ended already.
     fn start(
         &mut self,
@@ -315,17 +328,6 @@ impl PgSession {
                 .map_err(|error| WireError::in_text(&error, &prepared.sql, 0).into()),
         }
     }
-}
-
-/// The type of PostgreSQL that a client gives to a parameter; `None` if it leaves it to the statement.
-fn given_type(oid: u32) -> Result<Option<PgType>, WireError> {
-    /// The type `unknown`, by which some clients say that they do not know.
-    const UNKNOWN: u32 = 705;
-    if oid == 0 || oid == UNKNOWN {
-        return Ok(None);
-    }
-    let known = PgType::of_oid(oid);
-    known.map(Some).ok_or_else(|| WireError::new("42704", format!("type with OID {oid} does not exist")))
 }
 
 fn bound_value(kind: PgType, format: WireFormat, bytes: Option<&Bytes>) -> Result<BoundValue, WireError> {

@@ -28,7 +28,8 @@
 //! - `listener`, `transport`, `tls`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
 //! - `login`, `authentication`, `scram`: who a client is, for all protocols and over PostgreSQL's.
 //! - `socket`, `frame`, `backend`: bytes to messages and back.
-//! - `session`, `transaction_block`, `simple_query`, `extended`, `portal`, `copy`: the statements of a session.
+//! - `session`, `transaction_block`, `simple_query`, `extended`, `typed_statement`, `portal`, `copy`: the statements of
+//!   a session.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
 //! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
 //! - `http`: statements, results and files over HTTP, counters, and the console.
@@ -65,6 +66,7 @@ mod statement_log;
 mod tls;
 mod transaction_block;
 mod transport;
+mod typed_statement;
 mod wire_error;
 
 pub use copy::StreamCopy;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rowmill::arrow::array::{RecordBatch, RecordBatchOptions};
 use rowmill::arrow::compute::cast;
-use rowmill::arrow::datatypes::{Schema, SchemaRef};
-use rowmill::{Error, Result, RowStream};
+use rowmill::arrow::datatypes::{DataType, Schema, SchemaRef};
+use rowmill::pg_types::PgType;
+use rowmill::{Error, Result, RowStream, SqlType};
 
 use crate::backend::OUTPUT_BYTES;
 use crate::decode::BoundValue;
@@ -135,7 +136,7 @@ impl OpenRows {
                 return Ok(SentRows { rows: sent, is_limited: true });
             }
             let Some(batch) = self.take(wanted)? else { return Ok(SentRows { rows: sent, is_limited: false }) };
-            let mut encoded = EncodedBatch::new(&batch, formats)?;
+            let mut encoded = EncodedBatch::new(&batch, &self.schema, formats)?;
             let mut at = 0;
             while at < batch.num_rows() {
                 at += encoded.encode_rows(at..batch.num_rows(), &mut client.output, OUTPUT_BYTES);
@@ -155,7 +156,10 @@ fn converted(batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
     }
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| {
-        let column = match column.data_type() == field.data_type() {
+        // Decimals of other digits go over the wire alike.
+        let is_alike = SqlType::from_arrow(column.data_type())
+            .is_some_and(|kind| column.data_type() != &DataType::Null && PgType::of(&kind) == PgType::of_field(field));
+        let column = match column.data_type() == field.data_type() || is_alike {
             true => Arc::clone(column),
             false => cast(column, field.data_type()).map_err(cannot_send)?,
         };

@@ -158,7 +158,7 @@ impl PgSession {
                 self.declare_cursor(sql)?;
                 "DECLARE CURSOR"
             }
-            "FETCH" | "MOVE" => return self.fetch(first, sql),
+            "FETCH" | "MOVE" => return self.fetch(first, sql, client),
             "CLOSE" => {
                 self.close_cursor(sql)?;
                 "CLOSE CURSOR"
@@ -316,7 +316,8 @@ impl PgSession {
     }
 
     /// Runs `FETCH [NEXT | n | ALL | FORWARD [n | ALL]] [FROM | IN] name`, and `MOVE`, which returns no rows.
-    fn fetch(&mut self, first: &str, sql: &str) -> StepResult<Outcome> {
+    /// A portal that was bound and did not run yet is started.
+    fn fetch(&mut self, first: &str, sql: &str, client: &mut ClientStream) -> StepResult<Outcome> {
         let mut count = 1_usize;
         let mut name = None;
         for word in words(sql).skip(1) {
@@ -333,6 +334,11 @@ impl PgSession {
             }
         }
         let name = name.ok_or_else(|| syntax("FETCH takes the name of a cursor"))?;
+        if let Some(mut portal) = self.portals.remove(&name) {
+            let started = self.start_rows(&mut portal, client);
+            self.portals.insert(name.clone(), portal);
+            started?;
+        }
         let rows = self.portals.get_mut(&name).and_then(Portal::rows);
         let rows = rows.ok_or_else(|| no_cursor(&name))?;
         let mut batches = Vec::new();

@@ -13,6 +13,8 @@
 //! keeps a state of its own on top of the engine's. The statements of one text, or of the messages up to a Sync, are
 //! one transaction too, without BEGIN.
 
+use std::borrow::Cow;
+
 use pgwire::messages::response::TransactionStatus;
 use rowmill::{Connection, Outcome, Result, TransactionState};
 
@@ -158,7 +160,7 @@ impl TransactionBlock {
     fn begin(&mut self, sql: &str, connection: &mut Connection) -> StepResult<ControlAnswer> {
         match self.state {
             BlockState::Idle => {
-                run_engine(sql, connection)?;
+                run_engine(&without_deferrable(sql), connection)?;
                 self.state = BlockState::Open;
                 Ok(ControlAnswer::done("BEGIN"))
             }
@@ -195,6 +197,24 @@ impl TransactionBlock {
 
 fn run_engine(sql: &str, connection: &mut Connection) -> StepResult<Outcome> {
     connection.run_one(sql, &[]).map_err(|error| WireError::in_text(&error, sql, 0).into())
+}
+
+/// Takes `[NOT] DEFERRABLE` out of a statement. A transaction here never waits for a safe snapshot, so both forms mean
+/// the same.
+fn without_deferrable(sql: &str) -> Cow<'_, str> {
+    if !has_word(sql, &["DEFERRABLE"]) {
+        return Cow::Borrowed(sql);
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for word in words(sql) {
+        if word.text.eq_ignore_ascii_case("deferrable") {
+            kept.pop_if(|before| before.eq_ignore_ascii_case("not"));
+            kept.pop_if(|before| *before == ",");
+        } else {
+            kept.push(word.text);
+        }
+    }
+    Cow::Owned(kept.join(" "))
 }
 
 fn has_word(sql: &str, wanted: &[&str]) -> bool {

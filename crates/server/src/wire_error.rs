@@ -3,7 +3,7 @@
 use std::io;
 
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
-use rowmill::{Error, ErrorKind};
+use rowmill::{BrokenRule, Error, ErrorKind};
 
 /// The SQLSTATE for bytes that do not follow the protocol.
 pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
@@ -29,11 +29,13 @@ pub(crate) struct WireError {
     pub(crate) hint: Option<String>,
     /// The place in the client's text, in characters, counted from 1.
     pub(crate) position: Option<usize>,
+    /// The rule of a table that a row would break.
+    broken: Option<BrokenRule>,
 }
 
 impl WireError {
     pub(crate) fn new(sqlstate: &'static str, message: impl Into<String>) -> WireError {
-        WireError { sqlstate, message: message.into(), detail: None, hint: None, position: None }
+        WireError { sqlstate, message: message.into(), detail: None, hint: None, position: None, broken: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> WireError {
@@ -54,6 +56,7 @@ impl WireError {
             detail: error.damage().and_then(damage_text),
             hint: error.hint_text().map(str::to_owned),
             position: None,
+            broken: error.broken_rule().cloned(),
         }
     }
 
@@ -80,6 +83,10 @@ impl WireError {
         let texts = [(b'D', &self.detail), (b'H', &self.hint)];
         fields.extend(texts.into_iter().filter_map(|(letter, text)| Some((letter, field_text(text.as_deref()?)))));
         fields.extend(self.position.map(|position| (b'P', position.to_string())));
+        if let Some(BrokenRule { table, constraint, column }) = &self.broken {
+            let names = [(b't', Some(table)), (b'n', constraint.as_ref()), (b'c', column.as_ref())];
+            fields.extend(names.into_iter().filter_map(|(letter, name)| Some((letter, field_text(name?)))));
+        }
         fields
     }
 }

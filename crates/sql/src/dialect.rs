@@ -150,6 +150,10 @@ impl Dialect for RowmillDialect {
         if self.struct_types { TypeId::of::<DuckDbDialect>() } else { TypeId::of::<PostgreSqlDialect>() }
     }
 
+    fn supports_comment_on(&self) -> bool {
+        true
+    }
+
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
         ch == '"'
     }

@@ -8,8 +8,8 @@ use crate::parse::{AccessStatement, StatementBody};
 use crate::session::Work;
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, alter_time_table, analyze, check, copy, create_table, describe, drop, grant, index, lock, maintenance,
-    materialized_view, refresh, role, schema, sequence, show, transaction, truncate, view,
+    alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, grant, index, lock,
+    maintenance, materialized_view, refresh, role, schema, sequence, show, transaction, truncate, view,
 };
 use crate::{explain, settings};
 
@@ -61,6 +61,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::CreateSchema { .. } => schema::run(work, sql),
         Sql::AlterTable(alter) => alter_table::run(work, alter),
         Sql::Drop { .. } => drop::run(work, sql),
+        Sql::Comment { .. } => comment::run(work, sql),
         Sql::StartTransaction { .. }
         | Sql::Commit { .. }
         | Sql::Rollback { .. }

@@ -24,8 +24,8 @@
 //!   `running_statements`: the list of them. `refresher`: the job that refreshes materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
 //!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `statement_functions`,
-//!   `materialized_list`, `sequence_functions`: tables and functions that the session itself answers. `session_objects`:
-//!   those that the program adds to its connection.
+//!   `materialized_list`, `sequence_functions`, `json_functions`: tables and functions that the session itself answers.
+//!   `session_objects`: those that the program adds to its connection.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
 //!   `redaction`: statements as logs may show them.
 //! - `assign`: from the type of a value to the type of its column. `cell_builder`, `row_builder`: columns of rows
@@ -48,6 +48,7 @@ mod function_list;
 mod guards;
 mod idle_statements;
 mod information_schema;
+mod json_functions;
 mod lexer;
 mod lifted;
 mod log_functions;
@@ -105,7 +106,7 @@ pub use running_statements::{ClientInfo, RunningStatement, RunningStatements};
 pub use scram_verifier::{ITERATIONS as SCRAM_ITERATIONS, ScramKey, ScramVerifier, token_hash};
 pub use session::{Admission, AdmissionGuard, CancelHandle, Session};
 pub use session_objects::{HostFunction, ScalarBody, TableBody};
-pub use shape::StatementShape;
+pub use shape::{ORIGIN, StatementShape};
 pub use splitter::{SqlSplitter, TextStatement};
 pub use statement::append::AppendPlan;
 pub use statements::{STATEMENTS, StatementInfo};

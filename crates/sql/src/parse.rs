@@ -45,7 +45,7 @@ use materialized_view::{RefreshClause, find_rule};
 pub(crate) use materialized_view::{RefreshStatement, rule_text};
 use parameters::{Parameters, join_named};
 use position::TextCursor;
-use prepare::prepare;
+use prepare::{DeclaredParameters, prepare};
 use time_clauses::replace_time_clauses;
 pub(crate) use time_table::TimeClauses;
 
@@ -76,6 +76,7 @@ pub struct Statement {
     time_clauses: Option<Arc<TimeClauses>>,
     /// The REFRESH clause of a `CREATE MATERIALIZED VIEW`. It is not in the body.
     refresh_rule: Option<RefreshRule>,
+    declared_parameters: Arc<[(usize, &'static str)]>,
 }
 
 /// The parsed content of a statement.
@@ -156,6 +157,11 @@ impl Statement {
     /// The clauses of a time table, of a `CREATE TABLE` that has them.
     pub(crate) fn time_clauses(&self) -> Option<&TimeClauses> {
         self.time_clauses.as_deref()
+    }
+
+    /// The parameters that have a type of PostgreSQL's catalog.
+    pub(crate) fn declared_parameters(&self) -> &[(usize, &'static str)] {
+        &self.declared_parameters
     }
 
     /// When the view of a `CREATE MATERIALIZED VIEW` is refreshed, if the statement says so.
@@ -306,16 +312,17 @@ impl<'t> Section<'t> {
         })?;
         // This must come before `settle`, which refuses every lock clause that is still there.
         let locks_rows = take_lock(&mut body);
+        let mut declared = DeclaredParameters::new();
         match &mut body {
-            StatementBody::Sql(statement) => settle(&mut **statement, settings)?,
+            StatementBody::Sql(statement) => declared = settle(&mut **statement, settings)?,
             StatementBody::Copy(copy) | StatementBody::ExplainCopy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
-                    settle(&mut **query, settings)?;
+                    drop(settle(&mut **query, settings)?);
                 }
             }
             StatementBody::AlterTimeTable(alter) => {
                 if let TimeTableOperation::DropPartitionsWhere(condition) = &mut alter.operation {
-                    settle(&mut **condition, settings)?;
+                    drop(settle(&mut **condition, settings)?);
                 }
             }
             StatementBody::Checkpoint
@@ -340,6 +347,7 @@ impl<'t> Section<'t> {
             locks_rows,
             time_clauses,
             refresh_rule: self.refresh.map(|clause| clause.rule),
+            declared_parameters: declared.into(),
         })
     }
 }
@@ -373,11 +381,12 @@ pub(crate) fn hash_of(text: &str) -> u64 {
 }
 
 /// Prepares a statement or query. This must happen before any other code reads the tree.
-fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()> {
+fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<DeclaredParameters> {
     // Chains are flattened before the expansion check, because that check recurses over the tree.
-    prepare(tree)?;
+    let declared = prepare(tree)?;
     flatten_chains(tree);
-    check_expansion(tree, &StatementLimits::from(settings))
+    check_expansion(tree, &StatementLimits::from(settings))?;
+    Ok(declared)
 }
 
 fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {

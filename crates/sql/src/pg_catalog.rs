@@ -4,25 +4,35 @@
 //! when a query reads it, as those of `information_schema` are. The numbers of objects (`oids`) follow from our own ids,
 //! which are never used again, so an object keeps its number for life.
 //!
-//! - `rows`: tables that are built row by row.
+//! - `shapes`: the columns of all tables. `rows`: tables that are built row by row.
 //! - `oids`, `type_oids`: numbers of objects and of types.
 //! - `namespaces`: schemas, databases, roles, settings, access methods.
 //! - `relations`: tables, views, sequences, indexes and their columns. `constraints`: keys and conditions.
 //! - `types`: types. `functions`: functions that can be called.
-//! - `empty`: tables about things that we do not have.
-//! - `definition`: definitions of objects as SQL. `calls`: the functions that tools call with these tables.
-//!   `privileges`: those about roles and rights.
+//! - `sequences`: sequences, and the columns that own them. `descriptions`: comments. `activity`: rows of tables as the
+//!   statistics of PostgreSQL show them.
+//! - `definition`: definitions of objects as SQL. `calls`, `call_list`: the functions that tools call with these tables.
+//!   `privileges`: those about roles and rights. `names`: numbers of objects as names, and back. `sleep`: `pg_sleep`. `keywords`: `pg_get_keywords`.
+//!
+//! A table that none of them fills has no rows, because it is about things that we do not have.
 
+mod activity;
+mod call_list;
 mod calls;
 mod constraints;
 mod definition;
-mod empty;
+mod descriptions;
 mod functions;
+mod keywords;
+mod names;
 mod namespaces;
 mod oids;
 mod privileges;
 mod relations;
 mod rows;
+mod sequences;
+mod shapes;
+mod sleep;
 pub mod type_oids;
 mod types;
 
@@ -31,6 +41,13 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::DynamicFunction;
+
+pub(crate) use self::keywords::rows as keywords;
+pub(crate) use self::oids::{ROLE as CATALOG_OWNER, TableIndex, indexes as table_indexes, owner_name, table_oid};
+pub(crate) use self::relations::view_columns;
+pub(crate) use self::rows::{PgCell, PgRows};
+pub(crate) use self::shapes::information_schema as information_schema_shapes;
+pub(crate) use self::types::type_name;
 
 use crate::catalog::StatementContext;
 
@@ -60,15 +77,23 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "pg_constraint" => constraints::pg_constraint(context),
         "pg_namespace" => namespaces::pg_namespace(context),
         "pg_database" => namespaces::pg_database(),
-        "pg_roles" | "pg_user" | "pg_authid" => namespaces::pg_roles(context),
+        "pg_roles" | "pg_authid" => namespaces::pg_roles(context, name),
+        "pg_user" => namespaces::pg_user(context),
         "pg_auth_members" => namespaces::pg_auth_members(context),
+        "pg_collation" => namespaces::pg_collation(),
         "pg_settings" => namespaces::pg_settings(context),
         "pg_am" => namespaces::pg_am(),
         "pg_tablespace" => namespaces::pg_tablespace(),
         "pg_type" => types::pg_type(context),
         "pg_proc" => functions::pg_proc(),
-        name => match empty::table(name) {
-            Some(rows) => rows,
+        "pg_sequence" => sequences::pg_sequence(context),
+        "pg_sequences" => sequences::pg_sequences(context),
+        "pg_depend" => sequences::pg_depend(context),
+        "pg_description" => descriptions::pg_description(context),
+        "pg_matviews" => relations::pg_matviews(context),
+        "pg_stat_user_tables" | "pg_stat_all_tables" => activity::pg_stat_user_tables(context, name),
+        name => match shapes::pg_catalog().get(name) {
+            Some(columns) => PgRows::new(columns),
             None => return Ok(None),
         },
     };

@@ -51,7 +51,9 @@ impl Session {
         let statement = self.parse_one(sql)?;
         let shape = match statement.is_repeated() {
             true => self.shape(&statement, &[])?,
-            false => StatementShape { parameters: vec![None; statement.parameter_count()], columns: None },
+            false => {
+                StatementShape { parameters: vec![None; statement.parameter_count()], declared: vec![], columns: None }
+            }
         };
         let parameters = shape.parameters.into_iter().map(|kind| kind.map(|kind| kind.arrow())).collect();
         Ok(PreparedStatement { statement, parameters, schema: shape.columns })

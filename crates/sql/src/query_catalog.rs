@@ -19,8 +19,8 @@ use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::{
-    function_list, log_functions, materialized_list, memory_functions, sequence_functions, statement_functions,
-    storage_function, table_order_function,
+    function_list, json_functions, log_functions, materialized_list, memory_functions, sequence_functions,
+    statement_functions, storage_function, table_order_function,
 };
 
 /// The catalog as one statement sees it.
@@ -138,6 +138,9 @@ impl QueryCatalog for ContextCatalog {
         if batch.is_none() {
             batch = function_list::rows(name, arguments)?;
         }
+        if batch.is_none() {
+            batch = pg_catalog::keywords(name, arguments.len())?;
+        }
         Ok(batch.map(|batch| MemoryRows::new(format!("{name}()"), batch) as Arc<dyn RowSource>))
     }
 
@@ -150,6 +153,7 @@ impl QueryCatalog for ContextCatalog {
             return Ok(Some(found));
         }
         let own = sequence_functions::function(&self.context, name, arguments.len());
+        let own = own.or_else(|| json_functions::function(name, arguments.len()));
         Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
     }
 

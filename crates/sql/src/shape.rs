@@ -12,6 +12,7 @@ use crate::explain;
 use crate::outcome::Outcome;
 use crate::outside::outside_schema;
 use crate::parse::{AccessStatement, Statement, StatementBody};
+use crate::pg_catalog::table_oid;
 use crate::session::{Session, Work};
 use crate::statement::role;
 use crate::statement::write::ChangeSyntax;
@@ -22,6 +23,9 @@ use crate::statement::write::binder::WriteBinder;
 pub struct StatementShape {
     /// The types that the statement gives its parameters, by number. `None` where it does not determine one.
     pub parameters: Vec<Option<SqlType>>,
+    /// The parameters that the statement casts to a type that only PostgreSQL has, such as `oid`: their numbers from 0,
+    /// and the names of these types.
+    pub declared: Vec<(usize, &'static str)>,
     /// The columns of the result. `None` if the statement returns no rows.
     pub columns: Option<SchemaRef>,
 }
@@ -30,7 +34,7 @@ impl StatementShape {
     fn of_rows(columns: Option<SchemaRef>, parameters: &[Option<DataType>]) -> StatementShape {
         let kind = |kind: &Option<DataType>| kind.as_ref().and_then(SqlType::from_arrow);
         let columns = columns.map(|schema| outside_schema(&schema).unwrap_or(schema));
-        StatementShape { parameters: parameters.iter().map(kind).collect(), columns }
+        StatementShape { parameters: parameters.iter().map(kind).collect(), declared: Vec::new(), columns }
     }
 }
 
@@ -48,18 +52,19 @@ impl Session {
             && matches!(**access, AccessStatement::CreateToken { .. })
         {
             let columns = Some(role::token_schema());
-            return Ok(StatementShape { parameters: vec![None; kinds.len()], columns });
+            return Ok(StatementShape { parameters: vec![None; kinds.len()], declared: Vec::new(), columns });
         }
         let StatementBody::Sql(sql) = statement.body() else {
             return self.shape_by_run(statement, matches!(statement.body(), StatementBody::CheckDatabase));
         };
         match &**sql {
             Sql::Query(_) | Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
-                self.work_on(statement, &[], |work| work.shape(sql, &kinds))
+                let shape = self.work_on(statement, &[], |work| work.shape(sql, &kinds))?;
+                Ok(StatementShape { declared: statement.declared_parameters().to_vec(), ..shape })
             }
             Sql::Explain { describe_alias: DescribeAlias::Explain, .. } => {
                 let columns = explain::plan_schema();
-                Ok(StatementShape { parameters: vec![None; kinds.len()], columns: Some(columns) })
+                Ok(StatementShape { parameters: vec![None; kinds.len()], declared: Vec::new(), columns: Some(columns) })
             }
             Sql::Explain { .. }
             | Sql::ExplainTable { .. }
@@ -83,7 +88,7 @@ impl Session {
             },
             false => None,
         };
-        Ok(StatementShape { parameters: vec![None; statement.parameter_count()], columns })
+        Ok(StatementShape { parameters: vec![None; statement.parameter_count()], declared: Vec::new(), columns })
     }
 }
 
@@ -107,7 +112,7 @@ impl Work<'_> {
                 let bound = engine_query::bind(&context, query, self.statement.spellings(), kinds)?;
                 let mut parameters = bound.parameters.clone();
                 parameters.resize(kinds.len(), None);
-                Ok(StatementShape::of_rows(Some(result_schema(&bound)), &parameters))
+                Ok(StatementShape::of_rows(Some(schema_with_origins(&bound)), &parameters))
             }
             _ => Err(Error::internal("only queries and changes of rows are bound")),
         })
@@ -116,9 +121,22 @@ impl Work<'_> {
 
 /// Returns the columns of the result: names as spelled, and types.
 pub(crate) fn result_schema(bound: &BoundQuery) -> SchemaRef {
-    let fields = bound.query.output.iter().map(|(id, name)| {
-        let kind = bound.query.columns.get(*id).kind.clone();
-        Field::new(name, kind, true)
+    let fields = bound.query.output.iter().map(|(id, name)| bound.query.columns.field(*id, name, true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The key of the stored column that a column of a result shows, in the metadata of its field: the number of the table
+/// as `pg_class` has it, and the place of the column, counted from 1.
+pub const ORIGIN: &str = "origin";
+
+/// Returns the columns of the result, with the stored columns that they show.
+fn schema_with_origins(bound: &BoundQuery) -> SchemaRef {
+    let schema = result_schema(bound);
+    let fields = schema.fields().iter().zip(bound.origins()).map(|(field, origin)| {
+        let Some((table, place)) = origin else { return Field::clone(field) };
+        let mut metadata = field.metadata().clone();
+        metadata.insert(ORIGIN.to_owned(), format!("{} {}", table_oid(table), place + 1));
+        Field::clone(field).with_metadata(metadata)
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

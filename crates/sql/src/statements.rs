@@ -44,6 +44,11 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("CREATE SEQUENCE", "Makes a source of ascending numbers.", "CREATE SEQUENCE ticket START WITH 100"),
     info("CREATE SCHEMA", "Makes a space of names for tables and views.", "CREATE SCHEMA archive"),
     info("ALTER TABLE", "Changes the definition of a table.", "ALTER TABLE visits ADD COLUMN country TEXT"),
+    info(
+        "COMMENT ON",
+        "Describes a table or a column for people; NULL removes the comment.",
+        "COMMENT ON COLUMN visits.page IS 'the path, without the host'",
+    ),
     info("DROP", "Removes a table, view, materialized view, index, sequence or schema.", "DROP TABLE visits"),
     info("CREATE ROLE", "Makes a role: a group of users.", "CREATE ROLE readers"),
     info("CREATE USER", "Makes a role that clients log in as.", "CREATE USER ann PASSWORD 'secret' IN ROLE readers"),

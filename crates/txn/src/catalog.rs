@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rowmill_base::{Error, ErrorKind, Result, RoleId, SchemaId, TableId, ViewId};
 use rowmill_storage::{TableDef, TableStatistics};
 
+use crate::comments::TableComments;
 use crate::keyed::TableCodec;
 use crate::materialized::MaterializedView;
 use crate::roles::{ObjectAccess, ObjectId, RoleDef};
@@ -62,6 +63,8 @@ pub struct Catalog {
     statistics: BTreeMap<TableId, Arc<TableStatistics>>,
     /// The tables that are materialized views.
     materialized: BTreeMap<TableId, Arc<MaterializedView>>,
+    /// Comments on tables and their columns.
+    comments: BTreeMap<TableId, Arc<TableComments>>,
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
@@ -167,6 +170,15 @@ impl Catalog {
     /// All materialized views, by the ids of their tables.
     pub fn materialized_views(&self) -> impl Iterator<Item = &Arc<MaterializedView>> {
         self.materialized.values()
+    }
+
+    /// The comments on a table and its columns, if it has any.
+    pub fn comments(&self, id: TableId) -> Option<&Arc<TableComments>> {
+        self.comments.get(&id)
+    }
+
+    pub(crate) fn all_comments(&self) -> impl Iterator<Item = (TableId, &Arc<TableComments>)> {
+        self.comments.iter().map(|(id, comments)| (*id, comments))
     }
 
     /// The view with `id`.
@@ -285,6 +297,7 @@ impl Catalog {
         self.withdraw_table(id);
         self.statistics.remove(&id);
         self.materialized.remove(&id);
+        self.comments.remove(&id);
     }
 
     /// Removes the definition of a table that will get another one. Its statistics stay for the new definition.
@@ -307,6 +320,20 @@ impl Catalog {
             (_, Some(new)) => self.statistics.insert(id, Arc::clone(new)),
             (_, None) => self.statistics.remove(&id),
         };
+        self.version = next_version();
+    }
+
+    /// Sets or removes the comments on a table. Comments on a table that does not exist are ignored.
+    pub(crate) fn set_comments(&mut self, id: TableId, comments: Option<Arc<TableComments>>) {
+        let is_same = self.comments.get(&id).map(Arc::as_ptr) == comments.as_ref().map(Arc::as_ptr);
+        if is_same || !self.tables.contains_key(&id) {
+            return;
+        }
+        match comments {
+            Some(comments) => self.comments.insert(id, comments),
+            None => self.comments.remove(&id),
+        };
+        // Queries of the catalog show comments, and their plans may be kept.
         self.version = next_version();
     }
 

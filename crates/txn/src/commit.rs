@@ -250,6 +250,15 @@ pub(crate) fn merge_catalogs(
         merged.set_statistics(table, if is_same { current.statistics(table) } else { after });
     }
     merge_access(base, changed, current, &mut merged)?;
+    for table in current.all_tables().chain(changed.all_tables()).map(|table| table.id) {
+        let (before, after, latest) = (base.comments(table), changed.comments(table), current.comments(table));
+        let is_changed = before.map(Arc::as_ptr) != after.map(Arc::as_ptr);
+        if is_changed && before.map(Arc::as_ptr) != latest.map(Arc::as_ptr) {
+            let name = current.table_by_id(table).map_or("", |table| &table.name);
+            return Err(conflict(format!("the comments on table \"{name}\" were changed by another transaction")));
+        }
+        merged.set_comments(table, if is_changed { after } else { latest }.cloned());
+    }
     for schema in base.schemas().filter(|schema| changed.schema_by_id(schema.id).is_none()) {
         if merged.tables(schema.id).next().is_some() || merged.views(schema.id).next().is_some() {
             return Err(conflict(format!("the schema \"{}\" is no longer empty", schema.name)));

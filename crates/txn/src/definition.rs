@@ -7,7 +7,7 @@ use rowmill_base::{Result, RoleId, SchemaId, TableId, ViewId};
 
 use crate::catalog::Catalog;
 use crate::roles::ObjectId;
-use crate::{manifest, materialized_codec, roles_codec, statistics_codec};
+use crate::{comments, manifest, materialized_codec, roles_codec, statistics_codec};
 
 /// A kind of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) enum DefinitionKind {
     Statistics,
     /// The query of a materialized view, whose rows are a table's.
     Materialized,
+    /// The comments on a table and its columns.
+    Comments,
     View,
     Role,
     /// The owner and the rights of an object.
@@ -27,11 +29,12 @@ pub(crate) enum DefinitionKind {
 impl DefinitionKind {
     /// All kinds, in the order in which definitions are added: a schema comes before its tables. They are removed in
     /// the opposite order.
-    pub(crate) const ALL: [DefinitionKind; 7] = [
+    pub(crate) const ALL: [DefinitionKind; 8] = [
         DefinitionKind::Schema,
         DefinitionKind::Table,
         DefinitionKind::Statistics,
         DefinitionKind::Materialized,
+        DefinitionKind::Comments,
         DefinitionKind::View,
         DefinitionKind::Role,
         DefinitionKind::Access,
@@ -44,6 +47,7 @@ impl DefinitionKind {
             DefinitionKind::Table => b'T',
             DefinitionKind::Statistics => b'A',
             DefinitionKind::Materialized => b'M',
+            DefinitionKind::Comments => b'C',
             DefinitionKind::View => b'V',
             DefinitionKind::Role => b'U',
             DefinitionKind::Access => b'G',
@@ -61,6 +65,7 @@ impl DefinitionKind {
             DefinitionKind::Table => "table",
             DefinitionKind::Statistics => "the statistics of table",
             DefinitionKind::Materialized => "materialized view",
+            DefinitionKind::Comments => "the comments on table",
             DefinitionKind::View => "view",
             DefinitionKind::Role => "role",
             DefinitionKind::Access => "the rights of object",
@@ -82,6 +87,9 @@ impl DefinitionKind {
             DefinitionKind::Materialized => {
                 Ok(catalog.materialized_views().map(|view| (view.table.0, materialized_codec::encode(view))).collect())
             }
+            DefinitionKind::Comments => {
+                Ok(catalog.all_comments().map(|(table, of)| (table.0, comments::encode(of))).collect())
+            }
             DefinitionKind::View => Ok(catalog.all_views().map(|def| (def.id.0, manifest::encode_view(def))).collect()),
             DefinitionKind::Role => Ok(catalog.roles().map(|def| (def.id.0, roles_codec::encode_role(def))).collect()),
             DefinitionKind::Access => {
@@ -97,6 +105,7 @@ impl DefinitionKind {
             DefinitionKind::Table => catalog.put_table(Arc::new(manifest::decode_table(TableId(id), value)?)),
             DefinitionKind::Statistics => statistics_codec::put(catalog, TableId(id), value),
             DefinitionKind::Materialized => materialized_codec::put(catalog, TableId(id), value),
+            DefinitionKind::Comments => comments::put(catalog, TableId(id), value),
             DefinitionKind::View => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
             DefinitionKind::Role => catalog.put_role(Arc::new(roles_codec::decode_role(RoleId(id), value)?)),
             DefinitionKind::Access => {
@@ -113,8 +122,8 @@ impl DefinitionKind {
             DefinitionKind::Schema => {}
             // The statistics of the table and its query as a materialized view stay.
             DefinitionKind::Table => catalog.withdraw_table(TableId(id)),
-            // It has no name of its own, and putting it replaces it.
-            DefinitionKind::Materialized | DefinitionKind::Access => {}
+            // They have no names of their own, and putting them replaces them.
+            DefinitionKind::Materialized | DefinitionKind::Comments | DefinitionKind::Access => {}
             DefinitionKind::Statistics | DefinitionKind::View | DefinitionKind::Role => self.remove(catalog, id),
         }
     }
@@ -126,6 +135,7 @@ impl DefinitionKind {
             DefinitionKind::Table => catalog.remove_table(TableId(id)),
             DefinitionKind::Statistics => catalog.set_statistics(TableId(id), None),
             DefinitionKind::Materialized => catalog.remove_materialized(TableId(id)),
+            DefinitionKind::Comments => catalog.set_comments(TableId(id), None),
             DefinitionKind::View => catalog.remove_view(ViewId(id)),
             DefinitionKind::Role => catalog.remove_role(RoleId(id)),
             DefinitionKind::Access => {
@@ -163,6 +173,9 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for view in before.materialized_views().filter(|view| after.materialized(view.table).is_none()) {
         put(DefinitionKind::Materialized, view.table.0, None);
     }
+    for (table, _) in before.all_comments().filter(|(table, _)| after.comments(*table).is_none()) {
+        put(DefinitionKind::Comments, table.0, None);
+    }
     for (table, _) in before.all_statistics().filter(|(table, _)| after.statistics(*table).is_none()) {
         put(DefinitionKind::Statistics, table.0, None);
     }
@@ -190,6 +203,11 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for view in after.materialized_views() {
         if !before.materialized(view.table).is_some_and(|old| Arc::ptr_eq(old, view)) {
             put(DefinitionKind::Materialized, view.table.0, Some(materialized_codec::encode(view)));
+        }
+    }
+    for (table, of) in after.all_comments() {
+        if !before.comments(table).is_some_and(|old| Arc::ptr_eq(old, of)) {
+            put(DefinitionKind::Comments, table.0, Some(comments::encode(of)));
         }
     }
     for view in after.all_views() {

@@ -346,7 +346,7 @@ impl Transaction {
             }
             let (table, said) = (&codec.def().name, codec.say(&buffers.key));
             let what = format!("table {table} has a row with the primary key {said} already");
-            return Err(Error::new(ErrorKind::UniqueViolation, what));
+            return Err(Error::new(ErrorKind::UniqueViolation, what).breaks(table, format!("{table}_pkey")));
         }
         // The row goes first. If one of its entries is refused, the undo above records that this key was free.
         match look {
@@ -475,7 +475,7 @@ impl Transaction {
             }
             let (table, name, said) = (&codec.def().name, &index.def.name, codec.say(&buffers.entry));
             let what = format!("table {table} has a row with {said} in the unique index {name} already");
-            return Err(Error::new(ErrorKind::UniqueViolation, what));
+            return Err(Error::new(ErrorKind::UniqueViolation, what).breaks(table, name));
         }
         self.put(&buffers.entry, Some(&[]));
         Ok(())

@@ -25,7 +25,7 @@ use crate::log::Position;
 use crate::time_table_codec;
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
-pub(crate) const FORMAT_VERSION: u32 = 8;
+pub(crate) const FORMAT_VERSION: u32 = 9;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 

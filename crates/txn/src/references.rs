@@ -248,7 +248,7 @@ impl Transaction {
                 true => format!("change those first, or have them follow it: ON UPDATE CASCADE in table {child}"),
                 false => format!("delete those first, or have them follow it: ON DELETE CASCADE in table {child}"),
             };
-            Err(Error::new(ErrorKind::ForeignKeyViolation, what).hint(hint))
+            Err(Error::new(ErrorKind::ForeignKeyViolation, what).hint(hint).breaks(child, &key.name))
         })
     }
 
@@ -310,7 +310,7 @@ impl Transaction {
             said.join(", "),
             parent.map_or("", |def| &def.name[..]),
         );
-        Error::new(ErrorKind::ForeignKeyViolation, what)
+        Error::new(ErrorKind::ForeignKeyViolation, what).breaks(&codec.def().name, &key.name)
     }
 }
 

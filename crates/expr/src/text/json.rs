@@ -5,7 +5,7 @@
 //! decides its meaning.
 //!
 //! [`items`] and [`members`] take the texts of lists and structs apart. People write these by hand, so their values may
-//! be words without quotes, as in `[2013-07-31, NULL]`.
+//! be words without quotes, as in `[2013-07-31, NULL]`. A list may also have PostgreSQL's braces, as in `{1,NULL}`.
 
 use memchr::memchr2;
 
@@ -207,6 +207,30 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// The text of the list in braces that comes next. Its items are checked when they are read.
+    fn braces(&mut self) -> Scanned<&'a str> {
+        let start = self.at;
+        let mut depth = 0_usize;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'"' => drop(self.string("a string")?),
+                b'{' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' => {
+                    depth -= 1;
+                    self.at += 1;
+                    if depth == 0 {
+                        return Ok(&self.text[start..self.at]);
+                    }
+                }
+                _ => self.at += 1,
+            }
+        }
+        Err(self.error("}"))
+    }
+
     /// Skips the key and the colon before a value of an object.
     fn key_in(&mut self, closing: u8) -> Scanned<()> {
         if closing == b'}' {
@@ -252,32 +276,45 @@ impl JsonKind {
 /// The texts of the items of an array.
 pub fn items(array: &str) -> impl Iterator<Item = Scanned<&str>> {
     let mut scanner = Scanner::with_words(array);
-    let mut started = false;
+    let mut closing = None;
     let mut ended = false;
     std::iter::from_fn(move || {
         if ended {
             return None;
         }
-        let item = next_item(&mut scanner, &mut started);
+        let item = next_item(&mut scanner, &mut closing);
         ended = !matches!(item, Ok(Some(_)));
         item.transpose()
     })
 }
 
-fn next_item<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<&'a str>> {
-    if *started {
-        if scanner.pass(b']') {
-            return ended(scanner);
+/// The next item of the array that `scanner` is in. `closing` is the bracket that ends the array, once it has begun.
+fn next_item<'a>(scanner: &mut Scanner<'a>, closing: &mut Option<u8>) -> Scanned<Option<&'a str>> {
+    let end = match *closing {
+        Some(end) => {
+            if scanner.pass(end) {
+                return ended(scanner);
+            }
+            scanner.expect(b',', "a comma or the end of the list")?;
+            end
         }
-        scanner.expect(b',', "a comma or ]")?;
-    } else {
-        scanner.expect(b'[', "[")?;
-        *started = true;
-        if scanner.pass(b']') {
-            return ended(scanner);
+        None => {
+            let end = if scanner.pass(b'{') { b'}' } else { b']' };
+            if end == b']' {
+                scanner.expect(b'[', "[")?;
+            }
+            *closing = Some(end);
+            if scanner.pass(end) {
+                return ended(scanner);
+            }
+            end
         }
+    };
+    match (end, scanner.peek()) {
+        // In braces, an inner list has braces, too, so it is no object.
+        (b'}', Some(b'{')) => scanner.braces().map(Some),
+        _ => scanner.value().map(Some),
     }
-    scanner.value().map(Some)
 }
 
 /// The keys, with their escapes, and the values of an object.

@@ -70,6 +70,8 @@ impl Binder<'_> {
             Some(id) => id,
             None => {
                 let id = self.add_column(name, kind.clone());
+                let declared = aggregate.arguments.first().and_then(|of| self.declared_of_aggregate(name, of));
+                self.columns.declare(id, declared);
                 self.levels[owner].aggregates.push((id, aggregate));
                 id
             }

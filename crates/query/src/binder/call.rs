@@ -17,6 +17,7 @@ use sqlparser::ast::{
 use super::Binder;
 use super::aggregate::takes_extreme;
 use super::place::{suggest, type_name, unsupported};
+use super::rows_of_list::is_rows_of_list;
 use super::scope::Clause;
 use super::window::WINDOW_FUNCTIONS;
 
@@ -40,6 +41,9 @@ const SPECIAL: &[&str] = &[
     "unnest",
     "struct",
     "row",
+    "array_lower",
+    "generate_subscripts",
+    "_pg_expandarray",
 ];
 
 const DAY_US: i64 = 86_400_000_000;
@@ -107,7 +111,16 @@ impl Binder<'_> {
         }
         match (name, arguments.as_slice()) {
             ("grouping", arguments) => return self.grouping_call(arguments),
-            ("unnest", [list]) => return self.unnest_call(list),
+            ("unnest", [list]) => {
+                let list = self.expr(list)?;
+                let list = self.list_value(list)?;
+                return self.unnest_call(name, list);
+            }
+            ("array_lower", [list, dimension]) => return self.first_subscript(list, dimension),
+            (_, arguments) if is_rows_of_list(name) => {
+                let list = self.rows_of_list(name, arguments)?;
+                return self.unnest_call(name, list);
+            }
             ("struct" | "row", values) => {
                 let mut fields = Vec::with_capacity(values.len());
                 for (place, value) in values.iter().enumerate() {
@@ -208,16 +221,14 @@ impl Binder<'_> {
         Ok(ScalarExpr::id(id, DataType::Int32))
     }
 
-    /// `unnest(list)` in a select list: a row for each item.
-    fn unnest_call(&mut self, list: &Expr) -> Result<ScalarExpr> {
+    /// `unnest(list)` in a select list: a row for each item. `name` is the name of the function.
+    fn unnest_call(&mut self, name: &str, list: ScalarExpr) -> Result<ScalarExpr> {
         if self.clause() != Clause::Select {
             let clause = self.clause().name();
-            return Err(unsupported(format!("unnest in {clause}")).hint("CROSS JOIN UNNEST(list) gives rows in FROM"));
+            return Err(unsupported(format!("{name} in {clause}")).hint("CROSS JOIN UNNEST(list) gives rows in FROM"));
         }
-        let list = self.expr(list)?;
-        let list = self.list_value(list)?;
         let kind = super::from::item_kind(&list.kind).expect("the value is a list");
-        let id = self.add_column("unnest", kind.clone());
+        let id = self.add_column(name, kind.clone());
         self.level().unnests.push((id, list));
         Ok(ScalarExpr::id(id, kind))
     }
@@ -366,7 +377,7 @@ pub(super) fn function_name(call: &Function) -> Result<&Ident> {
         [ObjectNamePart::Identifier(ident)] => Ok(ident),
         // PostgreSQL's own functions may be written with its schema.
         [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(ident)]
-            if matches!(schema.value.as_str(), "pg_catalog" | "main") =>
+            if matches!(schema.value.as_str(), "pg_catalog" | "main" | "information_schema") =>
         {
             Ok(ident)
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::typing;
-use rowmill_plan::logical::{LogicalJoinKind, LogicalScan, LogicalSource};
+use rowmill_plan::logical::{LogicalJoinKind, LogicalScan, LogicalSource, declared_type};
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 use sqlparser::ast::{
     self, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Spanned, TableAlias, TableFactor,
@@ -309,7 +309,7 @@ impl Binder<'_> {
             if !is_own {
                 let value = self.columns.expr(column.id);
                 let is_time = self.time_columns.contains(&column.id);
-                column.id = self.add_column(&column.spelled, value.kind.clone());
+                *column = self.copy_of(column, value.kind.clone());
                 if is_time {
                     self.time_columns.insert(column.id);
                 }
@@ -464,6 +464,7 @@ impl Binder<'_> {
         let mut read = Vec::with_capacity(schema.fields().len());
         for (place, field) in schema.fields().iter().enumerate() {
             let id = self.add_column(field.name(), field.data_type().clone());
+            self.columns.declare(id, declared_type(field));
             columns.push(NamedColumn::new(id, field.name()));
             read.push((id, place));
         }

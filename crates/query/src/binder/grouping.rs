@@ -194,7 +194,9 @@ impl Binder<'_> {
                 None => "key".to_string(),
             };
             // A key gets a new id even if it is a column, because it may become NULL in some sets.
-            with_ids.push((self.add_column(&name, expr.kind.clone()), expr));
+            let id = self.add_column(&name, expr.kind.clone());
+            self.columns.declare(id, self.declared_of(&expr));
+            with_ids.push((id, expr));
         }
         let aggregates = self.level().aggregates.clone();
         let groupings = self.level().groupings.clone();

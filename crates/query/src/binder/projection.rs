@@ -126,6 +126,9 @@ impl Binder<'_> {
     fn item(&mut self, expr: ScalarExpr, named: NamedColumn, is_alias: bool) -> SelectedItem {
         let is_plain = expr.as_column().is_some_and(|column| self.is_own(column));
         let made = (!is_plain).then(|| self.add_column(&named.spelled, expr.kind.clone()));
+        if let Some(made) = made {
+            self.columns.declare(made, self.declared_of(&expr));
+        }
         SelectedItem { expr, name: named.name, spelled: named.spelled, is_alias, made, span: Span::empty() }
     }
 

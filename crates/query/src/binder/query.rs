@@ -128,12 +128,8 @@ impl Binder<'_> {
         for input in &mut inputs {
             self.cast_columns(input, &kinds)?;
         }
-        let columns: Vec<NamedColumn> = inputs[0]
-            .columns
-            .iter()
-            .zip(&kinds)
-            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column.clone() })
-            .collect();
+        let columns: Vec<NamedColumn> =
+            inputs[0].columns.iter().zip(&kinds).map(|(column, kind)| self.copy_of(column, kind.clone())).collect();
         let inputs = inputs
             .into_iter()
             .map(|input| (input.plan, input.columns.iter().map(|column| column.id).collect()))

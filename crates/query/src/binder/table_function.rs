@@ -9,6 +9,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNameP
 use super::Binder;
 use super::from::{FromPart, item_kind};
 use super::place::{start_of, suggest, type_name, unsupported};
+use super::rows_of_list::{EXPAND_ARRAY, is_rows_of_list};
 use super::scope::{NamedColumn, ScopeRelation};
 
 impl Binder<'_> {
@@ -43,6 +44,11 @@ impl Binder<'_> {
                 }
                 let list = self.placed(ident.span, |_| typing::call(function, values))?;
                 self.unnest_values(vec![(list, "value".into())], ordinality, alias, &ident.value)
+            }
+            EXPAND_ARRAY => self.expanded_list(&arguments, ordinality, alias),
+            function if is_rows_of_list(function) => {
+                let list = self.rows_of_list(function, &arguments)?;
+                self.unnest_values(vec![(list, function.into())], ordinality, alias, function)
             }
             function => {
                 let mut constants = Vec::with_capacity(arguments.len());
@@ -83,7 +89,15 @@ impl Binder<'_> {
 
     fn no_table_function(&self, ident: &ast::Ident) -> Error {
         let message = format!("there is no table function \"{}\"", ident.value);
-        let names = ["unnest", "generate_series", "range", "rowmill_storage", "rowmill_table_order", "rowmill_log"];
+        let names = [
+            "unnest",
+            "generate_series",
+            "generate_subscripts",
+            "range",
+            "rowmill_storage",
+            "rowmill_table_order",
+            "rowmill_log",
+        ];
         self.at(suggest(Error::new(ErrorKind::UndefinedFunction, message), &ident.value, names), ident.span)
     }
 
@@ -101,6 +115,22 @@ impl Binder<'_> {
             values.push((value, "unnest".to_string()));
         }
         self.unnest_values(values, ordinality, alias, "unnest")
+    }
+
+    /// `_pg_expandarray(list)` in FROM: the columns `x`, an item, and `n`, its position.
+    fn expanded_list(
+        &mut self,
+        arguments: &[&ast::Expr],
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromPart> {
+        let [list] = arguments else {
+            return Err(Error::new(ErrorKind::UndefinedFunction, format!("{EXPAND_ARRAY} takes a list")));
+        };
+        let list = self.expr(list)?;
+        let list = self.list_value(list)?;
+        let positions = self.positions(list.clone(), ScalarExpr::literal(1_i64), false)?;
+        self.unnest_values(vec![(list, "x".into()), (positions, "n".into())], ordinality, alias, EXPAND_ARRAY)
     }
 
     /// Checks that `value` is a list. NULL counts as an empty list.

@@ -133,10 +133,8 @@ impl Binder<'_> {
     }
 
     fn round(&mut self, number: usize, columns: &[(NamedColumn, DataType)]) -> BoundRows {
-        let columns: Vec<NamedColumn> = columns
-            .iter()
-            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column.clone() })
-            .collect();
+        let columns: Vec<NamedColumn> =
+            columns.iter().map(|(column, kind)| self.copy_of(column, kind.clone())).collect();
         let plan = Logical::RecursiveRows { number, columns: columns.iter().map(|column| column.id).collect() };
         BoundRows { plan, columns }
     }
@@ -147,7 +145,7 @@ impl Binder<'_> {
             .iter()
             .map(|column| {
                 let kind = self.kind(column.id).clone();
-                NamedColumn { id: self.add_column(&column.spelled, kind), ..column.clone() }
+                self.copy_of(column, kind)
             })
             .collect();
         let plan = Logical::Shared {
@@ -282,12 +280,8 @@ impl Binder<'_> {
     ) -> BoundRows {
         let ids = |rows: &BoundRows| rows.columns.iter().map(|column| column.id).collect::<Vec<ColumnId>>();
         let (base_columns, step_columns) = (ids(&base), ids(&step));
-        let columns: Vec<NamedColumn> = base
-            .columns
-            .into_iter()
-            .zip(kinds)
-            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column })
-            .collect();
+        let columns: Vec<NamedColumn> =
+            base.columns.into_iter().zip(kinds).map(|(column, kind)| self.copy_of(&column, kind.clone())).collect();
         let plan = Logical::Recursive {
             number,
             base: Box::new(base.plan),

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use bytes::BytesMut;
 use rowmill::output::stream_writer;
-use rowmill::pg_types::PgType;
 use rowmill::{Connection, Error, ErrorKind, Outcome, Result, RowStream};
 
 use super::copy_options::{CopyFormat, CopyOptions};
@@ -67,7 +66,7 @@ impl StreamCopy {
         let query = connection.prepare(&self.copy.query())?;
         let shape = connection.shape(&query, &[])?;
         let columns = shape.columns.ok_or_else(|| Error::new(ErrorKind::Syntax, "COPY FROM STDIN takes a table"))?;
-        let kinds = wire_columns(&columns).iter().map(|column| PgType::of(&column.kind)).collect();
+        let kinds = wire_columns(&columns).iter().map(|column| column.kind).collect();
         let mut text = match self.options.format {
             CopyFormat::Text => Some(TextCopyReader::new(self.options.text_format(), kinds, self.options.header)),
             CopyFormat::Csv | CopyFormat::Binary => None,
@@ -136,7 +135,7 @@ impl StreamCopy {
         let mut written = 0;
         for batch in rows {
             let batch = batch?;
-            let mut encoded = EncodedBatch::new(&batch, &formats)?;
+            let mut encoded = EncodedBatch::new(&batch, &batch.schema(), &formats)?;
             for row in 0..batch.num_rows() {
                 line.clear();
                 encoded.copy_text_row(row, &format, &mut value, &mut line);

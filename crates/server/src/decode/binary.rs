@@ -15,6 +15,9 @@ use rowmill::pg_types::{PgScalar, PgType};
 /// Microseconds of a day.
 const DAY_MICROS: i64 = 86_400_000_000;
 
+/// The first byte of a value of the type `jsonb`.
+const JSONB_VERSION: u8 = 1;
+
 /// Decodes a value of the type `kind`.
 pub(super) fn decode(kind: PgType, bytes: &Bytes) -> Result<BoundValue, WireError> {
     if kind.is_array {
@@ -28,12 +31,18 @@ fn scalar(kind: PgScalar, bytes: &Bytes) -> Result<BoundValue, WireError> {
         PgScalar::Bool => BoundValue::Boolean(fixed::<1>(bytes, "boolean")? != [0]),
         PgScalar::Int2 => BoundValue::Integer(i16::from_be_bytes(fixed(bytes, "smallint")?).into()),
         PgScalar::Int4 => BoundValue::Integer(i32::from_be_bytes(fixed(bytes, "integer")?).into()),
-        // The types of catalog numbers have four bytes and are taken as bigint.
-        PgScalar::Int8 if bytes.len() == 4 => BoundValue::Integer(u32::from_be_bytes(fixed(bytes, "oid")?).into()),
+        PgScalar::Oid => BoundValue::Integer(u32::from_be_bytes(fixed(bytes, "oid")?).into()),
         PgScalar::Int8 => BoundValue::Integer(i64::from_be_bytes(fixed(bytes, "bigint")?)),
         PgScalar::Float4 => BoundValue::Double(f32::from_be_bytes(fixed(bytes, "real")?).into()),
         PgScalar::Float8 => BoundValue::Double(f64::from_be_bytes(fixed(bytes, "double precision")?)),
-        PgScalar::Text | PgScalar::Json => BoundValue::Text(utf8(bytes)?.to_owned()),
+        PgScalar::Text | PgScalar::Json | PgScalar::Name => BoundValue::Text(utf8(bytes)?.to_owned()),
+        // A zero byte is an empty text.
+        PgScalar::Char => BoundValue::Text(utf8(bytes.strip_suffix(&[0]).unwrap_or(bytes))?.to_owned()),
+        PgScalar::Jsonb => match bytes.strip_prefix(&[JSONB_VERSION]) {
+            Some(text) => BoundValue::Text(utf8(text)?.to_owned()),
+            None => return Err(wrong("jsonb", "its version is not 1")),
+        },
+        PgScalar::Int2vector | PgScalar::Oidvector => BoundValue::Text(array(bytes)?),
         PgScalar::Bytea => BoundValue::Blob(bytes.clone()),
         PgScalar::Uuid => BoundValue::Text(uuid(fixed(bytes, "uuid")?)),
         PgScalar::Date => BoundValue::Text(date(i32::from_be_bytes(fixed(bytes, "date")?))?),

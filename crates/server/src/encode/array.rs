@@ -13,20 +13,28 @@ use rowmill::{Result, SqlType};
 
 use super::WireFormat;
 use super::cell::CellColumn;
-use rowmill::pg_types::PgType;
+use rowmill::pg_types::{PgScalar, PgType};
 
 /// A column of lists of values that are not nested.
 pub(super) struct ListColumn<'a> {
     offsets: &'a OffsetBuffer<i32>,
     items: Box<CellColumn<'a>>,
     item_oid: u32,
+    /// Whether the text has spaces and no braces, and the first index is 0, as for `int2vector`.
+    is_vector: bool,
 }
 
 impl<'a> ListColumn<'a> {
     pub(super) fn new(list: &'a ListArray) -> Result<ListColumn<'a>> {
         let kind = SqlType::from_arrow(&list.value_type()).unwrap_or(SqlType::TEXT);
         let items = Box::new(CellColumn::new(list.values())?);
-        Ok(ListColumn { offsets: list.offsets(), items, item_oid: PgType::of(&kind).oid() })
+        Ok(ListColumn { offsets: list.offsets(), items, item_oid: PgType::of(&kind).oid(), is_vector: false })
+    }
+
+    /// The column as lists of a declared type.
+    pub(super) fn declared(self, item: PgScalar, is_vector: bool) -> ListColumn<'a> {
+        let item = PgType::scalar(item);
+        ListColumn { items: Box::new(self.items.declared(item)), item_oid: item.oid(), is_vector, ..self }
     }
 
     fn items(&self, row: usize) -> std::ops::Range<usize> {
@@ -34,6 +42,15 @@ impl<'a> ListColumn<'a> {
     }
 
     pub(super) fn write_text(&self, row: usize, out: &mut BytesMut, scratch: &mut String) {
+        if self.is_vector {
+            for (index, item) in self.items(row).enumerate() {
+                if index > 0 {
+                    out.put_u8(b' ');
+                }
+                self.items.write_text(item, out, scratch);
+            }
+            return;
+        }
         out.put_u8(b'{');
         for (index, item) in self.items(row).enumerate() {
             if index > 0 {
@@ -59,7 +76,7 @@ impl<'a> ListColumn<'a> {
             return;
         }
         out.put_i32(items.len() as i32);
-        out.put_i32(1);
+        out.put_i32(i32::from(!self.is_vector));
         for item in items {
             self.items.write_with_length(item, WireFormat::Binary, out, scratch);
         }

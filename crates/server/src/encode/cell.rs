@@ -11,6 +11,7 @@ use rowmill::arrow::datatypes::{
     IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
 };
+use rowmill::pg_types::{PgScalar, PgType};
 use rowmill::text::TextColumn;
 use rowmill::{Error, Result, SqlType};
 
@@ -50,7 +51,11 @@ enum CellValues<'a> {
     Time(&'a [i64]),
     Timestamp(&'a [i64], TimeUnit),
     Interval(&'a [IntervalMonthDayNano]),
+    /// Numbers of objects.
+    Oid(&'a [i64]),
     Text(&'a StringViewArray),
+    /// Texts of one byte.
+    Char(&'a StringViewArray),
     Blob(&'a BinaryViewArray),
     Uuid(&'a FixedSizeBinaryArray),
     List(ListColumn<'a>),
@@ -100,6 +105,25 @@ impl<'a> CellColumn<'a> {
         Ok(CellColumn { nulls: array.logical_nulls(), values, text })
     }
 
+    /// The column with the type that the client was told, which the type of the array may not tell.
+    pub(super) fn declared(mut self, kind: PgType) -> CellColumn<'a> {
+        self.values = match (kind.scalar, kind.is_array, self.values) {
+            (PgScalar::Oid, false, CellValues::Int64(values)) => CellValues::Oid(values),
+            (PgScalar::Char, false, CellValues::Text(values)) => CellValues::Char(values),
+            (PgScalar::Int2vector, false, CellValues::List(list)) => {
+                CellValues::List(list.declared(PgScalar::Int2, true))
+            }
+            (PgScalar::Oidvector, false, CellValues::List(list)) => {
+                CellValues::List(list.declared(PgScalar::Oid, true))
+            }
+            (item @ (PgScalar::Oid | PgScalar::Name), true, CellValues::List(list)) => {
+                CellValues::List(list.declared(item, false))
+            }
+            (_, _, values) => values,
+        };
+        self
+    }
+
     pub(super) fn is_null(&self, row: usize) -> bool {
         matches!(self.values, CellValues::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
@@ -132,11 +156,11 @@ impl<'a> CellColumn<'a> {
             CellValues::Int8(values) => put_integer(values[row], out),
             CellValues::Int16(values) => put_integer(values[row], out),
             CellValues::Int32(values) => put_integer(values[row], out),
-            CellValues::Int64(values) => put_integer(values[row], out),
+            CellValues::Int64(values) | CellValues::Oid(values) => put_integer(values[row], out),
             CellValues::UInt8(values) => put_integer(values[row], out),
             CellValues::UInt16(values) => put_integer(values[row], out),
             CellValues::UInt32(values) => put_integer(values[row], out),
-            CellValues::Text(values) => out.put_slice(values.value(row).as_bytes()),
+            CellValues::Text(values) | CellValues::Char(values) => out.put_slice(values.value(row).as_bytes()),
             CellValues::List(list) => list.write_text(row, out, scratch),
             CellValues::Float32(values) => self.put_float_text(values[row].into(), row, out, scratch),
             CellValues::Float64(values) => self.put_float_text(values[row], row, out, scratch),
@@ -171,6 +195,9 @@ impl<'a> CellColumn<'a> {
             CellValues::Int32(values) => out.put_i32(values[row]),
             CellValues::UInt16(values) => out.put_i32(values[row].into()),
             CellValues::Int64(values) => out.put_i64(values[row]),
+            CellValues::Oid(values) => out.put_u32(values[row] as u32),
+            // An empty one is a zero byte.
+            CellValues::Char(values) => out.put_u8(values.value(row).bytes().next().unwrap_or(0)),
             CellValues::UInt32(values) => out.put_i64(values[row].into()),
             CellValues::Float32(values) => out.put_f32(values[row]),
             CellValues::Float64(values) => out.put_f64(values[row]),

@@ -12,7 +12,8 @@ fn a_batch_becomes_messages_of_its_rows() {
     ];
     let batch =
         RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).expect("a batch");
-    let mut encoded = EncodedBatch::new(&batch, &[WireFormat::Binary, WireFormat::Text]).expect("known types");
+    let mut encoded =
+        EncodedBatch::new(&batch, &batch.schema(), &[WireFormat::Binary, WireFormat::Text]).expect("known types");
     let mut out = BytesMut::new();
     assert_eq!(encoded.encode_rows(0..2, &mut out, usize::MAX), 2);
     let expected = b"D\0\0\0\x12\0\x02\0\0\0\x04\0\0\0\x07\xff\xff\xff\xffD\0\0\0\x0f\0\x02\xff\xff\xff\xff\0\0\0\x01x";

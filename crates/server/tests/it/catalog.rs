@@ -5,7 +5,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use crate::psql::psql;
 use crate::support::{TestServer, with_client};
 
-const TABLES: &str = "
+pub(crate) const TABLES: &str = "
     CREATE TABLE parent (id BIGINT PRIMARY KEY, code VARCHAR(10) NOT NULL UNIQUE);
     CREATE TABLE child (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         p BIGINT REFERENCES parent (id) ON DELETE CASCADE, n DECIMAL(10, 2) DEFAULT 1.5, tags TEXT[], CHECK (n > 0));
@@ -16,7 +16,7 @@ const TABLES: &str = "
     CREATE TABLE archive.old (a INTEGER)";
 
 /// Returns the rows of a query of the simple protocol, values separated by bars.
-async fn rows(client: &Client, sql: &str) -> Vec<String> {
+pub(crate) async fn rows(client: &Client, sql: &str) -> Vec<String> {
     let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     let row = |message: &SimpleQueryMessage| match message {
         SimpleQueryMessage::Row(row) => {
@@ -44,7 +44,7 @@ fn commands_of_psql_describe_the_database() {
                 "tags|text[]|||",
                 "    \"by_n\" btree (n DESC, p)",
                 "    \"child_check\" CHECK (n > 0)",
-                "    \"child_p_fkey\" FOREIGN KEY (p) REFERENCES parent (\"id\") ON DELETE CASCADE",
+                "    \"child_p_fkey\" FOREIGN KEY (p) REFERENCES parent(id) ON DELETE CASCADE",
             ],
         ),
         (
@@ -53,7 +53,7 @@ fn commands_of_psql_describe_the_database() {
                 "code|character varying(10)||not null|",
                 "    \"parent_code_key\" UNIQUE CONSTRAINT, btree (code)",
                 "    TABLE \"child\" CONSTRAINT \"child_p_fkey\" FOREIGN KEY (p) \
-                    REFERENCES parent (\"id\") ON DELETE CASCADE",
+                    REFERENCES parent(id) ON DELETE CASCADE",
             ],
         ),
         ("\\d+ events", &["at|timestamp without time zone||||plain|||", "Access method: column"]),

@@ -144,3 +144,66 @@ fn statements_up_to_a_sync_are_one_transaction() {
     assert_eq!(kinds(&client.messages_until(b'Z')), "12CEZ");
     assert_eq!(client.query("SELECT * FROM t"), "TCZ");
 }
+
+/// `SELECT $1` gives a parameter no type, so the type that the client gives must hold, for the value and for the result.
+#[test]
+fn a_parameter_whose_place_decides_nothing_has_the_type_of_the_client() {
+    with_client(|client| async move {
+        let statement = client.prepare_typed("SELECT $1", &[Type::TEXT_ARRAY]).await.unwrap();
+        assert_eq!(statement.columns()[0].type_(), &Type::TEXT_ARRAY);
+        let row = client.query_one(&statement, &[&vec!["a", "b,\"c"]]).await.unwrap();
+        assert_eq!(row.get::<_, Vec<String>>(0), ["a", "b,\"c"]);
+
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+        let statement = client.prepare_typed("SELECT $1, $2", &[Type::TIMESTAMPTZ, Type::VARCHAR]).await.unwrap();
+        assert_eq!(statement.params(), [Type::TIMESTAMPTZ, Type::VARCHAR]);
+        let row = client.query_one(&statement, &[&time, &"x"]).await.unwrap();
+        assert_eq!((row.get::<_, std::time::SystemTime>(0), row.get::<_, &str>(1)), (time, "x"));
+        let row = client.query_one(&statement, &[&time, &None::<&str>]).await.unwrap();
+        assert_eq!(row.get::<_, Option<&str>>(1), None);
+    });
+}
+
+/// Drivers depend on the types of the catalog, and some on the stored column that a result shows.
+#[test]
+fn columns_of_the_catalog_and_of_tables_are_described() {
+    with_client(|client| async move {
+        client.batch_execute("CREATE TABLE t (a INTEGER, b TEXT)").await.unwrap();
+        let sql = "SELECT oid, typname, typtype, array_agg(oid) AS all FROM pg_type WHERE oid = ANY($1::oid[])
+            GROUP BY oid, typname, typtype";
+        let statement = client.prepare(sql).await.unwrap();
+        assert_eq!(statement.params(), [Type::OID_ARRAY]);
+        let kinds: Vec<&Type> = statement.columns().iter().map(|column| column.type_()).collect();
+        assert_eq!(kinds, [&Type::OID, &Type::NAME, &Type::CHAR, &Type::OID_ARRAY]);
+        let row = client.query_one(&statement, &[&vec![23_u32]]).await.unwrap();
+        assert_eq!((row.get::<_, u32>(0), row.get::<_, &str>(1), row.get::<_, i8>(2)), (23, "int4", b'b' as i8));
+
+        let statement = client.prepare("SELECT b, a + 1 AS n FROM t WHERE a = $1").await.unwrap();
+        let columns = statement.columns();
+        assert_eq!((columns[0].column_id(), columns[1].table_oid()), (Some(2), None));
+        let row = client.query_one("SELECT 't'::regclass::oid", &[]).await.unwrap();
+        assert_eq!(columns[0].table_oid().map(i64::from), Some(row.get::<_, i64>(0)));
+    });
+}
+
+#[test]
+fn errors_name_the_constraint_that_a_row_breaks() {
+    with_client(|client| async move {
+        client
+            .batch_execute(
+                "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER NOT NULL, c INTEGER CONSTRAINT small CHECK (c < 9))",
+            )
+            .await
+            .unwrap();
+        client.batch_execute("INSERT INTO t VALUES (1, 1, 1)").await.unwrap();
+        for (sql, constraint, column) in [
+            ("INSERT INTO t VALUES (1, 1, 1)", Some("t_pkey"), None),
+            ("INSERT INTO t VALUES (2, NULL, 1)", None, Some("b")),
+            ("INSERT INTO t VALUES (2, 1, 9)", Some("small"), None),
+        ] {
+            let error = client.execute(sql, &[]).await.unwrap_err();
+            let error = error.as_db_error().unwrap();
+            assert_eq!((error.table(), error.constraint(), error.column()), (Some("t"), constraint, column), "{sql}");
+        }
+    });
+}

@@ -1,10 +1,11 @@
-//! The server, driven by real clients: tokio-postgres, psql, and raw sockets.
+//! The server, driven by real clients: tokio-postgres, psql, drivers of other languages, and raw sockets.
 
 #![allow(clippy::unwrap_used)]
 
 mod browser;
 mod cancelling;
 mod catalog;
+mod clients;
 mod console;
 mod copying;
 mod extended;
@@ -21,5 +22,6 @@ mod running_statements;
 mod simple;
 mod stopping;
 mod support;
+mod tools;
 mod transactions;
 mod values;

@@ -7,8 +7,10 @@
 //! | `x::pg_catalog.text` | `x::text` |
 //! | `x OPERATOR(pg_catalog.~) y` | `x ~ y` |
 //! | `x COLLATE pg_catalog.default` | `x` |
-//! | `'t'::regclass`, `'int4'::regtype` | the number of the table or type |
+//! | `'t'::regclass`, `'int4'::regtype`, `$1::regclass` | the number of the table or type |
 //! | `oid::regclass`, `oid::regtype` | the name of the table or type |
+//! | `x::regclass::oid`, `x::regtype::oid` | the number of the table or type |
+//! | `regproc`, `regnamespace`, `regrole` | likewise, for functions, schemas and roles |
 //! | `x::oid`, `x::name`, `x::"char"` | `x::bigint`, `x::text` |
 //!
 //! `pg_partition_ancestors(x)` in FROM becomes a table without rows.
@@ -16,12 +18,14 @@
 //! PostgreSQL's `regclass` is a number that is shown as a name. We have no such type, so a literal becomes the number,
 //! because tools compare it, and everything else the name, because tools show it.
 
-use sqlparser::ast::{Array, BinaryOperator, DataType, Expr, ObjectName, ObjectNamePart, TableFactor, Value};
+use sqlparser::ast::{
+    Array, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, ObjectName, ObjectNamePart, TableFactor, Value,
+};
 
-use super::prepare::call;
+use super::prepare::{DeclaredParameters, call};
 
 /// Rewrites an expression if it is one of these forms.
-pub(super) fn rewrite(expr: &mut Expr) {
+pub(super) fn rewrite(expr: &mut Expr, declared: &mut DeclaredParameters) {
     if let Expr::Collate { expr: inner, collation } = expr {
         if matches!(last_name(collation).as_deref(), Some("default" | "c" | "posix")) {
             *expr = std::mem::replace(&mut **inner, Expr::value(Value::Null));
@@ -46,31 +50,88 @@ pub(super) fn rewrite(expr: &mut Expr) {
         return;
     }
     let Expr::Cast { expr: inner, data_type, .. } = expr else { return };
-    let wanted = match data_type {
-        DataType::Custom(name, modifiers) if modifiers.is_empty() => name,
-        DataType::Regclass => &ObjectName::from(vec!["regclass".into()]),
-        _ => return,
-    };
-    let Some(name) = last_name(wanted) else { return };
-    let is_own = wanted.0.len() == 1 || is_catalog(wanted);
-    if !is_own {
+    if let (Expr::Value(value), Some(kind)) = (&**inner, declared_type(data_type))
+        && let Value::Placeholder(mark) = &value.value
+        && let Some(number) = mark.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
+    {
+        declared.push((number - 1, kind));
+    }
+    settle_items(data_type);
+    let Some((name, is_qualified)) = catalog_type(data_type) else { return };
+    // The value of a parameter is a name, as a literal is.
+    let is_name = matches!(
+        &**inner,
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_) | Value::Placeholder(_))
+    );
+    if name == "oid"
+        && let Expr::Function(shown) = &mut **inner
+        && let Some(object) = OBJECT_TYPES.iter().find(|object| is_call(shown, &format!("rowmill_{object}_name")))
+    {
+        // `x::regclass::oid`: the number is wanted and not the name.
+        shown.name = ObjectName::from(vec![format!("to_{object}").as_str().into()]);
+        *expr = std::mem::replace(&mut **inner, Expr::value(Value::Null));
         return;
     }
-    let is_literal = matches!(&**inner, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
-    let function = match (name.as_str(), is_literal) {
-        ("regclass", true) => "to_regclass",
-        ("regclass", false) => "rowmill_regclass_name",
-        ("regtype", true) => "to_regtype",
-        ("regtype", false) => "rowmill_regtype_name",
-        _ => {
-            if let Some(kind) = plain_type(&name, wanted.0.len() > 1) {
-                *data_type = kind;
-            }
-            return;
+    if !OBJECT_TYPES.contains(&name.as_str()) {
+        if let Some(kind) = plain_type(&name, is_qualified) {
+            *data_type = kind;
         }
-    };
+        return;
+    }
+    let function = if is_name { format!("to_{name}") } else { format!("rowmill_{name}_name") };
     let inner = std::mem::replace(&mut **inner, Expr::value(Value::Null));
-    *expr = call(function, [inner]);
+    *expr = call(&function, [inner]);
+}
+
+/// The types whose values are numbers that are shown as names. Each has two functions: `to_regclass` and
+/// `rowmill_regclass_name`, for example.
+const OBJECT_TYPES: [&str; 5] = ["regclass", "regtype", "regproc", "regnamespace", "regrole"];
+
+fn is_call(function: &Function, name: &str) -> bool {
+    last_name(&function.name).as_deref() == Some(name)
+}
+
+/// The name of a type that the parser does not know, in lower case, and whether it is qualified. `None` for a type of
+/// another schema than the catalog's.
+fn catalog_type(data_type: &DataType) -> Option<(String, bool)> {
+    let name = match data_type {
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => name,
+        DataType::Regclass => return Some(("regclass".to_owned(), false)),
+        _ => return None,
+    };
+    let is_qualified = name.0.len() > 1;
+    if is_qualified && !is_catalog(name) {
+        return None;
+    }
+    Some((last_name(name)?, is_qualified))
+}
+
+/// The type of the catalog that a type name means, if drivers must know it.
+fn declared_type(data_type: &DataType) -> Option<&'static str> {
+    let is_list = matches!(data_type, DataType::Array(_));
+    let item = match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => item,
+        other => other,
+    };
+    match (catalog_type(item)?.0.as_str(), is_list) {
+        ("oid", false) => Some("oid"),
+        ("oid", true) => Some("oid[]"),
+        ("name", false) => Some("name"),
+        ("name", true) => Some("name[]"),
+        _ => None,
+    }
+}
+
+/// Replaces the type of the items of a list.
+fn settle_items(data_type: &mut DataType) {
+    let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) = data_type else { return };
+    settle_items(item);
+    if let Some((name, is_qualified)) = catalog_type(item) {
+        let is_object = OBJECT_TYPES.contains(&name.as_str());
+        if let Some(kind) = if is_object { Some(DataType::Text) } else { plain_type(&name, is_qualified) } {
+            **item = kind;
+        }
+    }
 }
 
 /// Makes a call of `pg_partition_ancestors` in FROM a table of that name, which has no rows. Tables have no ancestors
@@ -85,7 +146,12 @@ pub(super) fn rewrite_table(table: &mut TableFactor) {
 /// Whether an expression is the column `polroles` of `pg_policy`. Every `\d table` of psql compares it with an array
 /// literal, and texts are no lists here.
 fn is_roles(expr: &Expr) -> bool {
-    matches!(expr, Expr::CompoundIdentifier(names) if names.last().is_some_and(|name| name.value == "polroles"))
+    let name = match expr {
+        Expr::CompoundIdentifier(names) => names.last(),
+        Expr::Identifier(name) => Some(name),
+        _ => None,
+    };
+    name.is_some_and(|name| name.value == "polroles")
 }
 
 /// Whether an expression is the array literal of the role 0, which is the public.
@@ -118,7 +184,7 @@ fn operator(names: &[String]) -> Option<BinaryOperator> {
 /// qualified.
 fn plain_type(name: &str, is_qualified: bool) -> Option<DataType> {
     Some(match name {
-        "oid" | "xid" | "regproc" | "regrole" | "regnamespace" => DataType::BigInt(None),
+        "oid" | "xid" => DataType::BigInt(None),
         "name" | "char" | "cstring" => DataType::Text,
         "text" | "varchar" if is_qualified => DataType::Text,
         "int2" if is_qualified => DataType::SmallInt(None),

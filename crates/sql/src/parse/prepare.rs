@@ -14,14 +14,23 @@ use super::{pg_forms, precedence};
 use crate::walk::walk_mut;
 
 /// Brings a statement or query into the form that the planner expects, or refuses it.
-pub(super) fn prepare(tree: &mut impl VisitMut) -> Result<()> {
-    match walk_mut(tree, &mut Preparer) {
-        ControlFlow::Continue(()) => Ok(()),
+/// Returns the parameters whose type is only known to PostgreSQL.
+pub(super) fn prepare(tree: &mut impl VisitMut) -> Result<DeclaredParameters> {
+    let mut preparer = Preparer::default();
+    match walk_mut(tree, &mut preparer) {
+        ControlFlow::Continue(()) => Ok(preparer.declared),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Preparer;
+/// The parameters that a statement casts to a type of PostgreSQL's catalog, such as `$1::oid[]`: their numbers from 0,
+/// and the names of the types. The engine takes them as numbers and texts, but drivers send other bytes.
+pub(crate) type DeclaredParameters = Vec<(usize, &'static str)>;
+
+#[derive(Default)]
+struct Preparer {
+    declared: DeclaredParameters,
+}
 
 impl VisitorMut for Preparer {
     type Break = Error;
@@ -42,7 +51,7 @@ impl VisitorMut for Preparer {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         // Operands are visited before their operator, as `repair` needs it.
         precedence::repair(expr);
-        pg_forms::rewrite(expr);
+        pg_forms::rewrite(expr, &mut self.declared);
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [&**time_zone, &**timestamp].map(|argument| argument.clone());
             *expr = call("timezone", arguments);
@@ -170,21 +179,15 @@ fn clauses_of_joins(select: &Select) -> Result<()> {
 
 fn clauses_of_table(table: &TableFactor) -> Result<()> {
     match table {
-        TableFactor::Table {
-            with_hints, version, with_ordinality, partitions, json_path, sample, index_hints, ..
-        } => {
+        TableFactor::Table { with_hints, version, partitions, json_path, sample, index_hints, .. } => {
             refuse(sample.is_some(), "TABLESAMPLE")?;
             refuse(!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table")?;
             refuse(version.is_some(), "a version of a table")?;
-            refuse(*with_ordinality, "WITH ORDINALITY")?;
             refuse(!partitions.is_empty(), "PARTITION of a table")?;
             refuse(json_path.is_some(), "a path in a table")
         }
         TableFactor::Derived { sample, .. } => refuse(sample.is_some(), "TABLESAMPLE"),
-        TableFactor::Function { with_ordinality, .. } => refuse(*with_ordinality, "WITH ORDINALITY"),
-        TableFactor::UNNEST { with_offset, with_ordinality, .. } => {
-            refuse(*with_offset || *with_ordinality, "WITH OFFSET and WITH ORDINALITY")
-        }
+        TableFactor::UNNEST { with_offset, .. } => refuse(*with_offset, "WITH OFFSET"),
         TableFactor::Pivot { .. } => Err(unsupported("PIVOT")),
         TableFactor::Unpivot { .. } => Err(unsupported("UNPIVOT")),
         _ => Ok(()),
@@ -235,7 +238,6 @@ mod tests {
             "SELECT * INTO u FROM t",
             "SELECT * FROM (SELECT 1 FROM t FOR SHARE) s",
             "SELECT * FROM t FETCH FIRST 3 PERCENT ROWS ONLY",
-            "SELECT * FROM generate_series(1, 3) WITH ORDINALITY",
             "SELECT 1 FROM t PREWHERE a = 1",
         ] {
             assert_eq!(prepared(sql).unwrap_err().kind(), ErrorKind::Unsupported, "{sql}");

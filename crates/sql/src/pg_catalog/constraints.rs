@@ -8,33 +8,8 @@ use rowmill_txn::{Catalog, SchemaDef};
 
 use super::oids::{check_oid, foreign_key_oid, index_oid, indexes, primary_key_oid, schema_oid, table_oid, unique_oid};
 use super::relations::{each_table, index_columns};
-use super::rows::PgColumn::{Number, Numbers, Text, Truth};
-use super::rows::{PgCell, PgColumns, PgRows};
+use super::rows::{PgCell, PgRows};
 use crate::catalog::StatementContext;
-
-const PG_CONSTRAINT: PgColumns = &[
-    ("oid", Number),
-    ("conname", Text),
-    ("connamespace", Number),
-    ("contype", Text),
-    ("condeferrable", Truth),
-    ("condeferred", Truth),
-    ("convalidated", Truth),
-    ("conrelid", Number),
-    ("contypid", Number),
-    ("conindid", Number),
-    ("conparentid", Number),
-    ("confrelid", Number),
-    ("confupdtype", Text),
-    ("confdeltype", Text),
-    ("confmatchtype", Text),
-    ("conislocal", Truth),
-    ("coninhcount", Number),
-    ("connoinherit", Truth),
-    ("conkey", Numbers),
-    ("confkey", Numbers),
-    ("conbin", Text),
-];
 
 /// A constraint.
 struct ConstraintRow {
@@ -56,7 +31,7 @@ struct ParentColumns {
 }
 
 pub(super) fn pg_constraint(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_CONSTRAINT);
+    let mut rows = PgRows::of("pg_constraint");
     let catalog = context.snapshot.catalog();
     each_table(context, |schema, table| {
         let Some(keyed) = table.keyed.as_ref().filter(|_| !table.is_sequence()) else { return };

@@ -1,19 +1,20 @@
 //! Definitions of objects as SQL, as PostgreSQL's `pg_get_..def` functions give them.
 
-use rowmill_storage::{KeyColumn, TableDef};
+use rowmill_base::ColumnId;
+use rowmill_storage::{ForeignKeyDef, KeyColumn, ReferentialAction, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 
+use super::keywords::pg_name;
 use super::oids::{
     TableIndex, check_oid, foreign_key_oid, index_oid, indexes, primary_key_oid, table_oid, unique_oid, view_oid,
 };
-use crate::statement::show::foreign_key;
-use crate::statement::sql_text::name_text;
+use crate::names::DEFAULT_SCHEMA;
 
 /// The columns of a key, separated by commas.
 fn key_columns(table: &TableDef, parts: &[KeyColumn]) -> String {
     let part = |part: &KeyColumn| {
         let column = table.column_by_id(part.column).map_or("?", |column| table.columns[column].name.as_str());
-        format!("{}{}", name_text(column), if part.descending { " DESC" } else { "" })
+        format!("{}{}", pg_name(column), if part.descending { " DESC" } else { "" })
     };
     parts.iter().map(part).collect::<Vec<_>>().join(", ")
 }
@@ -23,9 +24,9 @@ pub(super) fn index_definition(schema: &SchemaDef, table: &TableDef, index: &Tab
     format!(
         "CREATE {}INDEX {} ON {}.{} USING btree ({})",
         if index.is_unique { "UNIQUE " } else { "" },
-        name_text(&index.name),
-        name_text(&schema.name),
-        name_text(&table.name),
+        pg_name(&index.name),
+        pg_name(&schema.name),
+        pg_name(&table.name),
         key_columns(table, index.parts),
     )
 }
@@ -62,10 +63,35 @@ pub(super) fn constraint_by_oid(catalog: &Catalog, oid: u32) -> Option<String> {
         }
         let mut keys = keyed.foreign_keys.iter().enumerate();
         let (_, key) = keys.find(|(place, _)| foreign_key_oid(table.id, *place) == oid)?;
-        let text = foreign_key(catalog, table, key);
-        // The clause begins with CONSTRAINT and the name, which PostgreSQL leaves out here.
-        Some(text[text.find("FOREIGN KEY")?..].to_owned())
+        Some(foreign_key(catalog, table, key))
     })
+}
+
+/// The clause of a foreign key, in PostgreSQL's form, which tools take apart.
+fn foreign_key(catalog: &Catalog, table: &TableDef, key: &ForeignKeyDef) -> String {
+    let parent = catalog.table_by_id(key.parent).map(|def| &**def);
+    let list = |table: Option<&TableDef>, columns: &[ColumnId]| {
+        let name = |id: &ColumnId| {
+            let column = table.and_then(|table| Some(&table.columns[table.column_by_id(*id)?]));
+            column.map_or_else(|| "?".to_owned(), |column| pg_name(&column.name))
+        };
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let schema = parent.and_then(|def| catalog.schema_by_id(def.schema)).filter(|schema| schema.name != DEFAULT_SCHEMA);
+    let qualifier = schema.map_or_else(String::new, |schema| format!("{}.", pg_name(&schema.name)));
+    let action = |event: &str, action: ReferentialAction| match action {
+        ReferentialAction::Restrict => String::new(),
+        ReferentialAction::Cascade => format!(" ON {event} CASCADE"),
+        ReferentialAction::SetNull => format!(" ON {event} SET NULL"),
+    };
+    format!(
+        "FOREIGN KEY ({}) REFERENCES {qualifier}{}({}){}{}",
+        list(Some(table), &key.columns),
+        parent.map_or_else(|| "?".to_owned(), |def| pg_name(&def.name)),
+        list(parent, &key.parent_columns),
+        action("UPDATE", key.on_update),
+        action("DELETE", key.on_delete),
+    )
 }
 
 /// The query of the view, plain or materialized, with this number.

@@ -1,59 +1,58 @@
 //! `pg_proc`: the functions and aggregates that queries may call.
 
+use std::sync::OnceLock;
+
 use rowmill_exec::aggregate;
 
 use super::oids::{PG_CATALOG_OID, ROLE_OID};
-use super::rows::PgColumn::{NoTexts, Number, Text, Truth};
-use super::rows::{PgColumns, PgRows};
-
-const PG_PROC: PgColumns = &[
-    ("oid", Number),
-    ("proname", Text),
-    ("pronamespace", Number),
-    ("proowner", Number),
-    ("prolang", Number),
-    ("procost", Number),
-    ("prorows", Number),
-    ("provariadic", Number),
-    ("prokind", Text),
-    ("prosecdef", Truth),
-    ("proleakproof", Truth),
-    ("proisstrict", Truth),
-    ("proretset", Truth),
-    ("provolatile", Text),
-    ("proparallel", Text),
-    ("pronargs", Number),
-    ("prorettype", Number),
-    ("proargtypes", Text),
-    ("proargnames", NoTexts),
-    ("prosrc", Text),
-    ("proacl", NoTexts),
-];
+use super::rows::PgRows;
+use super::type_oids::{PgScalar, PgType};
+use super::types::io_function;
 
 /// The first number of a function. Numbers follow the order of names, so they may change with a version.
 const FIRST_OID: u32 = 20_000;
 
-/// The names of all functions with the letters of their kinds, in order.
-fn names() -> Vec<(&'static str, &'static str)> {
-    let scalar = rowmill_expr::functions::all().map(|function| (function.name, "f"));
-    let mut names: Vec<_> = scalar.chain(aggregate::all().map(|aggregate| (aggregate.name, "a"))).collect();
-    names.sort_unstable();
-    names
+/// All functions in order, each with its name and the letter of its kind: those that queries may call, and those by
+/// which PostgreSQL converts the values of its types, which only `pg_type` names.
+fn names() -> &'static [(String, &'static str)] {
+    static NAMES: OnceLock<Vec<(String, &'static str)>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let scalar = rowmill_expr::functions::all().map(|function| (function.name.to_owned(), "f"));
+        let aggregates = aggregate::all().map(|aggregate| (aggregate.name.to_owned(), "a"));
+        let array = PgType { scalar: PgScalar::Text, is_array: true };
+        let kinds = PgScalar::all().map(PgType::scalar).chain([array]);
+        let conversions = kinds.flat_map(|kind| ["in", "out", "recv", "send"].map(|suffix| io_function(kind, suffix)));
+        let mut names: Vec<_> = scalar.chain(aggregates).chain(conversions.map(|name| (name, "f"))).collect();
+        names.sort_unstable();
+        names
+    })
+}
+
+/// The number of the function with this name.
+pub(super) fn oid_of_function(name: &str) -> Option<u32> {
+    let place = names().iter().position(|(own, _)| own == name)?;
+    Some(FIRST_OID + place as u32)
+}
+
+/// The name of the function with this number.
+pub(super) fn function_of_oid(oid: u32) -> Option<&'static str> {
+    let place = oid.checked_sub(FIRST_OID)? as usize;
+    names().get(place).map(|(name, _)| name.as_str())
 }
 
 pub(super) fn pg_proc() -> PgRows {
-    let mut rows = PgRows::new(PG_PROC);
-    for (place, (name, kind)) in names().into_iter().enumerate() {
+    let mut rows = PgRows::of("pg_proc");
+    for (place, (name, kind)) in names().iter().enumerate() {
         rows.push([
             ("oid", (FIRST_OID + place as u32).into()),
-            ("proname", name.into()),
+            ("proname", name.as_str().into()),
             ("pronamespace", PG_CATALOG_OID.into()),
             ("proowner", ROLE_OID.into()),
             ("prolang", 12_i64.into()),
             ("procost", 1_i64.into()),
             ("prorows", 0_i64.into()),
             ("provariadic", 0_i64.into()),
-            ("prokind", kind.into()),
+            ("prokind", (*kind).into()),
             ("prosecdef", false.into()),
             ("proleakproof", false.into()),
             ("proisstrict", false.into()),
@@ -61,8 +60,10 @@ pub(super) fn pg_proc() -> PgRows {
             ("provolatile", "v".into()),
             ("proparallel", "s".into()),
             ("pronargs", 0_i64.into()),
+            ("pronargdefaults", 0_i64.into()),
+            ("proargtypes", Vec::new().into()),
             ("prorettype", 0_i64.into()),
-            ("prosrc", name.into()),
+            ("prosrc", name.as_str().into()),
         ]);
     }
     rows

@@ -5,23 +5,28 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, TimestampMicrosecondArray};
 use rowmill_base::{SETTINGS, SettingScope};
 use rowmill_expr::text::writer::format_value;
+use rowmill_txn::Catalog;
 use rowmill_txn::roles::ObjectId;
 
 use super::PG_CATALOG;
+use super::call_list::PG_SETTINGS;
 use super::oids::{
     COLUMNAR_OID, DATABASE_OID, INFORMATION_SCHEMA_OID, KEYED_OID, PG_CATALOG_OID, ROLE, ROLE_OID, TREE_OID, owner_oid,
     role_oid, schema_oid,
 };
-use super::rows::PgColumn::{NoTexts, Number, Text, Truth};
-use super::rows::{PgColumns, PgRows};
+use super::rows::PgRows;
 use crate::catalog::StatementContext;
 use crate::information_schema::INFORMATION_SCHEMA;
 use crate::names::CATALOG;
 
-const PG_NAMESPACE: PgColumns = &[("oid", Number), ("nspname", Text), ("nspowner", Number), ("nspacl", NoTexts)];
+/// The schemas with their numbers.
+pub(super) fn namespaces(catalog: &Catalog) -> impl Iterator<Item = (u32, &str)> {
+    let own = catalog.schemas().map(|schema| (schema_oid(schema), schema.name.as_str()));
+    own.chain([(PG_CATALOG_OID, PG_CATALOG), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)])
+}
 
 pub(super) fn pg_namespace(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_NAMESPACE);
+    let mut rows = PgRows::of("pg_namespace");
     let catalog = context.snapshot.catalog();
     let own = catalog
         .schemas()
@@ -33,33 +38,13 @@ pub(super) fn pg_namespace(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_DATABASE: PgColumns = &[
-    ("oid", Number),
-    ("datname", Text),
-    ("datdba", Number),
-    ("encoding", Number),
-    ("datlocprovider", Text),
-    ("datistemplate", Truth),
-    ("datallowconn", Truth),
-    ("datconnlimit", Number),
-    ("datlastsysoid", Number),
-    ("datfrozenxid", Number),
-    ("datminmxid", Number),
-    ("dattablespace", Number),
-    ("datcollate", Text),
-    ("datctype", Text),
-    ("daticulocale", Text),
-    ("datcollversion", Text),
-    ("datacl", NoTexts),
-];
-
 /// PostgreSQL's number of UTF-8.
 pub(super) const UTF8: i64 = 6;
 /// The number of the tablespace in which PostgreSQL stores tables that name none.
 const TABLESPACE_OID: u32 = 1663;
 
 pub(super) fn pg_database() -> PgRows {
-    let mut rows = PgRows::new(PG_DATABASE);
+    let mut rows = PgRows::of("pg_database");
     rows.push([
         ("oid", DATABASE_OID.into()),
         ("datname", CATALOG.into()),
@@ -76,30 +61,34 @@ pub(super) fn pg_database() -> PgRows {
     rows
 }
 
-const PG_ROLES: PgColumns = &[
-    ("oid", Number),
-    ("rolname", Text),
-    ("rolsuper", Truth),
-    ("rolinherit", Truth),
-    ("rolcreaterole", Truth),
-    ("rolcreatedb", Truth),
-    ("rolcanlogin", Truth),
-    ("rolreplication", Truth),
-    ("rolconnlimit", Number),
-    ("rolpassword", Text),
-    ("rolvaliduntil", Text),
-    ("rolbypassrls", Truth),
-    ("rolconfig", NoTexts),
-    ("usename", Text),
-    ("usesysid", Number),
-    ("usesuper", Truth),
-];
+/// A role: one of the database, or the one that always exists.
+struct RoleRow<'a> {
+    oid: u32,
+    name: &'a str,
+    is_superuser: bool,
+    can_login: bool,
+    valid_until: Option<String>,
+}
 
 /// The roles: first the one that owns what was made without a role, as which no client logs in once there are users.
-pub(super) fn pg_roles(context: &StatementContext) -> PgRows {
+fn roles(context: &StatementContext) -> impl Iterator<Item = RoleRow<'_>> {
     let catalog = context.snapshot.catalog();
-    let mut rows = PgRows::new(PG_ROLES);
-    let mut push = |oid: u32, name: &str, is_superuser: bool, can_login: bool, until: Option<String>| {
+    let can_login = !catalog.requires_login();
+    let first = RoleRow { oid: ROLE_OID, name: ROLE, is_superuser: true, can_login, valid_until: None };
+    let own = catalog.roles().map(|role| RoleRow {
+        oid: role_oid(role.id),
+        name: &role.name,
+        is_superuser: role.is_superuser,
+        can_login: role.can_login,
+        valid_until: role.valid_until_us.and_then(time_text),
+    });
+    std::iter::once(first).chain(own)
+}
+
+/// `pg_roles` and `pg_authid`.
+pub(super) fn pg_roles(context: &StatementContext, table: &str) -> PgRows {
+    let mut rows = PgRows::of(table);
+    for RoleRow { oid, name, is_superuser, can_login, valid_until } in roles(context) {
         rows.push([
             ("oid", oid.into()),
             ("rolname", name.into()),
@@ -110,17 +99,26 @@ pub(super) fn pg_roles(context: &StatementContext) -> PgRows {
             ("rolcanlogin", can_login.into()),
             ("rolreplication", false.into()),
             ("rolconnlimit", (-1_i64).into()),
-            ("rolvaliduntil", until.into()),
+            ("rolvaliduntil", valid_until.into()),
             ("rolbypassrls", is_superuser.into()),
-            ("usename", name.into()),
-            ("usesysid", oid.into()),
-            ("usesuper", is_superuser.into()),
         ]);
-    };
-    push(ROLE_OID, ROLE, true, !catalog.requires_login(), None);
-    for role in catalog.roles() {
-        let until = role.valid_until_us.and_then(time_text);
-        push(role_oid(role.id), &role.name, role.is_superuser, role.can_login, until);
+    }
+    rows
+}
+
+/// The roles as which clients may log in.
+pub(super) fn pg_user(context: &StatementContext) -> PgRows {
+    let mut rows = PgRows::of("pg_user");
+    for role in roles(context).filter(|role| role.can_login) {
+        rows.push([
+            ("usename", role.name.into()),
+            ("usesysid", role.oid.into()),
+            ("usecreatedb", false.into()),
+            ("usesuper", role.is_superuser.into()),
+            ("userepl", false.into()),
+            ("usebypassrls", role.is_superuser.into()),
+            ("valuntil", role.valid_until.into()),
+        ]);
     }
     rows
 }
@@ -130,11 +128,8 @@ fn time_text(time_us: i64) -> Option<String> {
     format_value(&time, 0).ok().flatten().map(|text| format!("{text}+00"))
 }
 
-const PG_AUTH_MEMBERS: PgColumns =
-    &[("roleid", Number), ("member", Number), ("grantor", Number), ("admin_option", Truth)];
-
 pub(super) fn pg_auth_members(context: &StatementContext) -> PgRows {
-    let mut rows = PgRows::new(PG_AUTH_MEMBERS);
+    let mut rows = PgRows::of("pg_auth_members");
     for role in context.snapshot.catalog().roles() {
         for of in &role.member_of {
             rows.push([
@@ -148,24 +143,37 @@ pub(super) fn pg_auth_members(context: &StatementContext) -> PgRows {
     rows
 }
 
-const PG_SETTINGS: PgColumns = &[
-    ("name", Text),
-    ("setting", Text),
-    ("unit", Text),
-    ("category", Text),
-    ("short_desc", Text),
-    ("extra_desc", Text),
-    ("context", Text),
-    ("vartype", Text),
-    ("source", Text),
-    ("min_val", Text),
-    ("max_val", Text),
-    ("boot_val", Text),
-    ("reset_val", Text),
-];
+/// The collations that a query may name. All of them order texts by bytes.
+pub(super) fn pg_collation() -> PgRows {
+    let mut rows = PgRows::of("pg_collation");
+    for (oid, name) in [(100_i64, "default"), (950, "C"), (951, "POSIX")] {
+        rows.push([
+            ("oid", oid.into()),
+            ("collname", name.into()),
+            ("collnamespace", PG_CATALOG_OID.into()),
+            ("collowner", ROLE_OID.into()),
+            ("collprovider", "c".into()),
+            ("collisdeterministic", true.into()),
+            ("collencoding", (-1_i64).into()),
+            ("collcollate", "C".into()),
+            ("collctype", "C".into()),
+        ]);
+    }
+    rows
+}
 
 pub(super) fn pg_settings(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_SETTINGS);
+    let mut rows = PgRows::of("pg_settings");
+    for (name, value) in PG_SETTINGS {
+        rows.push([
+            ("name", name.into()),
+            ("setting", value.into()),
+            ("category", "PostgreSQL".into()),
+            ("context", "internal".into()),
+            ("vartype", "string".into()),
+            ("source", "default".into()),
+        ]);
+    }
     for setting in SETTINGS {
         let scope = match setting.scope {
             SettingScope::Database => "sighup",
@@ -184,21 +192,16 @@ pub(super) fn pg_settings(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_AM: PgColumns = &[("oid", Number), ("amname", Text), ("amhandler", Text), ("amtype", Text)];
-
 pub(super) fn pg_am() -> PgRows {
-    let mut rows = PgRows::new(PG_AM);
+    let mut rows = PgRows::of("pg_am");
     for (oid, name, kind) in [(COLUMNAR_OID, "column", "t"), (KEYED_OID, "row", "t"), (TREE_OID, "btree", "i")] {
         rows.push([("oid", oid.into()), ("amname", name.into()), ("amtype", kind.into())]);
     }
     rows
 }
 
-const PG_TABLESPACE: PgColumns =
-    &[("oid", Number), ("spcname", Text), ("spcowner", Number), ("spcacl", NoTexts), ("spcoptions", NoTexts)];
-
 pub(super) fn pg_tablespace() -> PgRows {
-    let mut rows = PgRows::new(PG_TABLESPACE);
+    let mut rows = PgRows::of("pg_tablespace");
     rows.push([("oid", TABLESPACE_OID.into()), ("spcname", "pg_default".into()), ("spcowner", ROLE_OID.into())]);
     rows
 }

@@ -18,6 +18,8 @@ pub(super) const PG_CATALOG_OID: u32 = 11;
 pub(super) const MAIN_OID: u32 = 2200;
 /// The number of `information_schema`.
 pub(super) const INFORMATION_SCHEMA_OID: u32 = 13_000;
+/// The number of `pg_class`, by which other tables say that an object is a relation.
+pub(super) const PG_CLASS_OID: u32 = 1259;
 /// The number of the role that always exists: it owns what was made without a role.
 pub(super) const ROLE_OID: u32 = 10;
 /// The number of the database.
@@ -27,7 +29,7 @@ pub(super) const COLUMNAR_OID: u32 = 9_001;
 pub(super) const KEYED_OID: u32 = 2;
 pub(super) const TREE_OID: u32 = 403;
 /// The name of the role that always exists.
-pub(super) const ROLE: &str = "rowmill";
+pub(crate) const ROLE: &str = "rowmill";
 
 /// The kinds of objects that have ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ fn part(kind: OidKind, table: TableId, part: u32) -> u32 {
     oid(kind, ((table.0) << PARTS_BITS) | (part & ((1 << PARTS_BITS) - 1)))
 }
 
-pub(super) fn table_oid(table: TableId) -> u32 {
+pub(crate) fn table_oid(table: TableId) -> u32 {
     oid(OidKind::Table, table.0)
 }
 
@@ -70,7 +72,7 @@ pub(super) fn owner_oid(catalog: &Catalog, object: ObjectId) -> u32 {
 }
 
 /// The name of the owner of an object.
-pub(super) fn owner_name(catalog: &Catalog, object: ObjectId) -> String {
+pub(crate) fn owner_name(catalog: &Catalog, object: ObjectId) -> String {
     let owner = catalog.access(object).and_then(|access| access.owner);
     owner.and_then(|owner| catalog.role_by_id(owner)).map_or_else(|| ROLE.to_owned(), |role| role.name.clone())
 }
@@ -149,16 +151,16 @@ pub(super) fn oid_of_relation(catalog: &Catalog, schema: &str, name: &str) -> Op
 }
 
 /// An index of a table: the primary key first.
-pub(super) struct TableIndex<'t> {
-    pub(super) id: IndexId,
-    pub(super) name: String,
-    pub(super) parts: &'t [rowmill_storage::KeyColumn],
-    pub(super) is_unique: bool,
-    pub(super) is_primary: bool,
+pub(crate) struct TableIndex<'t> {
+    pub(crate) id: IndexId,
+    pub(crate) name: String,
+    pub(crate) parts: &'t [rowmill_storage::KeyColumn],
+    pub(crate) is_unique: bool,
+    pub(crate) is_primary: bool,
 }
 
 /// The indexes of a table. A columnar table and a sequence have none.
-pub(super) fn indexes(table: &TableDef) -> Vec<TableIndex<'_>> {
+pub(crate) fn indexes(table: &TableDef) -> Vec<TableIndex<'_>> {
     let Some(keyed) = table.keyed.as_ref().filter(|_| !table.is_sequence()) else { return Vec::new() };
     let primary = TableIndex {
         id: keyed.index,

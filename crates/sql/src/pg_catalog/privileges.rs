@@ -13,7 +13,7 @@ use rowmill_plan::{DynamicFunction, Volatility};
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
 
-use super::calls::relation_oid;
+use super::names::relation_oid;
 use super::oids::{ROLE, ROLE_OID, role_oid, schema_oid, table_oid, view_oid};
 use crate::access::{Access, Actor};
 use crate::catalog::StatementContext;
@@ -164,6 +164,10 @@ impl PrivilegeCall {
     fn truth(&self, arguments: &[Option<&str>]) -> Result<Option<bool>> {
         let Some((access, rest)) = self.asked(arguments)? else { return Ok(None) };
         let (Some(Some(named)), Some(Some(rights))) = (rest.first(), rest.last()) else { return Ok(None) };
+        if self.question == Question::Member && named.starts_with("pg_") {
+            // The roles that PostgreSQL predefines have rights that only superusers have here.
+            return Ok(Some(access.is_unlimited()));
+        }
         if self.question == Question::Member {
             return Ok(Some(self.role(named)?.map_or(access.is_unlimited(), |role| access.has_role(role))));
         }

@@ -12,8 +12,7 @@ use super::oids::{
     COLUMNAR_OID, KEYED_OID, TREE_OID, TableIndex, default_oid, index_oid, indexes, owner_name, owner_oid, schema_oid,
     table_oid, view_oid,
 };
-use super::rows::PgColumn::{NoTexts, Number, Numbers, Text, Truth};
-use super::rows::{PgCell, PgColumns, PgRows};
+use super::rows::{PgCell, PgRows};
 use super::type_oids::PgType;
 use super::types::column_type;
 use crate::catalog::StatementContext;
@@ -21,42 +20,6 @@ use crate::engine_query;
 use crate::names::Spellings;
 use crate::shape::result_schema;
 use crate::statement::sql_text::{self, quoted};
-
-const PG_CLASS: PgColumns = &[
-    ("oid", Number),
-    ("relname", Text),
-    ("relnamespace", Number),
-    ("reltype", Number),
-    ("reloftype", Number),
-    ("relowner", Number),
-    ("relam", Number),
-    ("relfilenode", Number),
-    ("reltablespace", Number),
-    ("relpages", Number),
-    ("reltuples", Number),
-    ("relallvisible", Number),
-    ("reltoastrelid", Number),
-    ("relhasindex", Truth),
-    ("relisshared", Truth),
-    ("relpersistence", Text),
-    ("relkind", Text),
-    ("relnatts", Number),
-    ("relchecks", Number),
-    ("relhasrules", Truth),
-    ("relhastriggers", Truth),
-    ("relhassubclass", Truth),
-    ("relrowsecurity", Truth),
-    ("relforcerowsecurity", Truth),
-    ("relispopulated", Truth),
-    ("relreplident", Text),
-    ("relispartition", Truth),
-    ("relrewrite", Number),
-    ("relfrozenxid", Number),
-    ("relminmxid", Number),
-    ("relacl", NoTexts),
-    ("reloptions", NoTexts),
-    ("relpartbound", Text),
-];
 
 /// A relation of `pg_class`.
 struct ClassRow {
@@ -139,7 +102,7 @@ fn kind_of(context: &StatementContext, table: &TableDef) -> &'static str {
 }
 
 pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_CLASS);
+    let mut rows = PgRows::of("pg_class");
     each_table(context, |schema, table| {
         let indexes = indexes(table);
         let owner = owner_oid(context.snapshot.catalog(), ObjectId::Table(table.id));
@@ -196,34 +159,6 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_ATTRIBUTE: PgColumns = &[
-    ("attrelid", Number),
-    ("attname", Text),
-    ("atttypid", Number),
-    ("attstattarget", Number),
-    ("attlen", Number),
-    ("attnum", Number),
-    ("attndims", Number),
-    ("attcacheoff", Number),
-    ("atttypmod", Number),
-    ("attbyval", Truth),
-    ("attstorage", Text),
-    ("attalign", Text),
-    ("attcompression", Text),
-    ("attnotnull", Truth),
-    ("atthasdef", Truth),
-    ("atthasmissing", Truth),
-    ("attidentity", Text),
-    ("attgenerated", Text),
-    ("attisdropped", Truth),
-    ("attislocal", Truth),
-    ("attinhcount", Number),
-    ("attcollation", Number),
-    ("attacl", NoTexts),
-    ("attoptions", NoTexts),
-    ("attfdwoptions", NoTexts),
-];
-
 /// A column of `pg_attribute`.
 struct AttributeRow<'a> {
     relation: u32,
@@ -265,7 +200,7 @@ fn push_attribute(rows: &mut PgRows, attribute: &AttributeRow<'_>) {
 }
 
 pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_ATTRIBUTE);
+    let mut rows = PgRows::of("pg_attribute");
     each_table(context, |_, table| {
         for (place, column) in table.columns.iter().enumerate() {
             let identity = match table.identity(column.id) {
@@ -320,7 +255,11 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
 }
 
 /// The columns of a view, which follow from its query. A view whose tables are gone has none.
-fn view_columns(context: &Arc<StatementContext>, schema: &SchemaDef, view: &ViewDef) -> Vec<(String, SqlType)> {
+pub(crate) fn view_columns(
+    context: &Arc<StatementContext>,
+    schema: &SchemaDef,
+    view: &ViewDef,
+) -> Vec<(String, SqlType)> {
     let sql = format!("SELECT * FROM {}.{}", quoted(&schema.name), quoted(&view.name));
     let bound = sql_text::query(&sql, &context.settings)
         .and_then(|query| engine_query::bind(context, &query, &Spellings::default(), &[]));
@@ -332,10 +271,8 @@ fn view_columns(context: &Arc<StatementContext>, schema: &SchemaDef, view: &View
         .collect()
 }
 
-const PG_ATTRDEF: PgColumns = &[("oid", Number), ("adrelid", Number), ("adnum", Number), ("adbin", Text)];
-
 pub(super) fn pg_attrdef(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_ATTRDEF);
+    let mut rows = PgRows::of("pg_attrdef");
     each_table(context, |_, table| {
         for (place, column) in table.columns.iter().enumerate() {
             let Some(default) = &column.default else { continue };
@@ -350,37 +287,13 @@ pub(super) fn pg_attrdef(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_INDEX: PgColumns = &[
-    ("indexrelid", Number),
-    ("indrelid", Number),
-    ("indnatts", Number),
-    ("indnkeyatts", Number),
-    ("indisunique", Truth),
-    ("indnullsnotdistinct", Truth),
-    ("indisprimary", Truth),
-    ("indisexclusion", Truth),
-    ("indimmediate", Truth),
-    ("indisclustered", Truth),
-    ("indisvalid", Truth),
-    ("indcheckxmin", Truth),
-    ("indisready", Truth),
-    ("indislive", Truth),
-    ("indisreplident", Truth),
-    ("indkey", Numbers),
-    ("indcollation", Numbers),
-    ("indclass", Numbers),
-    ("indoption", Numbers),
-    ("indexprs", Text),
-    ("indpred", Text),
-];
-
 /// The numbers of the columns of an index, counted from 1.
 pub(super) fn index_columns(table: &TableDef, index: &TableIndex<'_>) -> Vec<i64> {
     index.parts.iter().map(|part| table.column_by_id(part.column).map_or(0, |column| column as i64 + 1)).collect()
 }
 
 pub(super) fn pg_index(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_INDEX);
+    let mut rows = PgRows::of("pg_index");
     each_table(context, |_, table| {
         for index in indexes(table) {
             let parts = index.parts.len() as i64;
@@ -412,19 +325,8 @@ pub(super) fn pg_index(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_TABLES: PgColumns = &[
-    ("schemaname", Text),
-    ("tablename", Text),
-    ("tableowner", Text),
-    ("tablespace", Text),
-    ("hasindexes", Truth),
-    ("hasrules", Truth),
-    ("hastriggers", Truth),
-    ("rowsecurity", Truth),
-];
-
 pub(super) fn pg_tables(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_TABLES);
+    let mut rows = PgRows::of("pg_tables");
     each_table(context, |schema, table| {
         if kind_of(context, table) == "r" {
             rows.push([
@@ -441,10 +343,8 @@ pub(super) fn pg_tables(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_VIEWS: PgColumns = &[("schemaname", Text), ("viewname", Text), ("viewowner", Text), ("definition", Text)];
-
 pub(super) fn pg_views(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_VIEWS);
+    let mut rows = PgRows::of("pg_views");
     each_view(context, |schema, view| {
         rows.push([
             ("schemaname", schema.name.as_str().into()),
@@ -456,11 +356,8 @@ pub(super) fn pg_views(context: &Arc<StatementContext>) -> PgRows {
     rows
 }
 
-const PG_INDEXES: PgColumns =
-    &[("schemaname", Text), ("tablename", Text), ("indexname", Text), ("tablespace", Text), ("indexdef", Text)];
-
 pub(super) fn pg_indexes(context: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_INDEXES);
+    let mut rows = PgRows::of("pg_indexes");
     each_table(context, |schema, table| {
         for index in indexes(table) {
             rows.push([
@@ -469,6 +366,23 @@ pub(super) fn pg_indexes(context: &Arc<StatementContext>) -> PgRows {
                 ("indexname", index.name.as_str().into()),
                 ("tablespace", PgCell::Null),
                 ("indexdef", index_definition(schema, table, &index).into()),
+            ]);
+        }
+    });
+    rows
+}
+
+pub(super) fn pg_matviews(context: &Arc<StatementContext>) -> PgRows {
+    let mut rows = PgRows::of("pg_matviews");
+    each_table(context, |schema, table| {
+        if let Some(view) = context.snapshot.catalog().materialized(table.id) {
+            rows.push([
+                ("schemaname", schema.name.as_str().into()),
+                ("matviewname", table.name.as_str().into()),
+                ("matviewowner", owner_name(context.snapshot.catalog(), ObjectId::Table(table.id)).into()),
+                ("hasindexes", false.into()),
+                ("ispopulated", true.into()),
+                ("definition", view.sql.as_str().into()),
             ]);
         }
     });

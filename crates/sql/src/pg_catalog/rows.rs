@@ -1,30 +1,100 @@
-//! Tables of `pg_catalog`, built row by row.
+//! Tables of `pg_catalog` and `information_schema`, built row by row.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, ListBuilder, RecordBatch, StringViewArray};
-use arrow::array::{Int64Builder, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
-use rowmill_base::{Error, Result, SqlType};
+use arrow::array::{
+    ArrayRef, BooleanArray, Int64Array, Int64Builder, ListBuilder, RecordBatch, RecordBatchOptions, StringViewArray,
+    new_null_array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
+use rowmill_base::{Error, Result, SqlType, TimeUnit};
+use rowmill_plan::logical::DECLARED_TYPE;
 
-/// The type of a column.
+use super::shapes::{PgColumns, pg_catalog};
+
+/// The type of a column, as PostgreSQL knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PgColumn {
-    /// Text, also for names and for PostgreSQL's single bytes.
+pub(crate) enum PgColumn {
     Text,
-    /// A whole number, also for the numbers of objects.
-    Number,
-    /// A truth value.
+    /// A text that is a name.
+    Name,
+    /// A text of one byte.
+    Char,
+    /// The number of an object.
+    Oid,
+    Small,
+    Int,
+    Big,
+    Real,
     Truth,
-    /// A list of whole numbers.
-    Numbers,
-    /// A list of texts, for rights and options, which nothing has: NULL in every row.
-    NoTexts,
+    Time,
+    /// A list of numbers that is shown without braces.
+    SmallVector,
+    OidVector,
+    Smalls,
+    Oids,
+    Texts,
+}
+
+impl PgColumn {
+    /// The column type with this name in the list of tables.
+    pub(super) fn of(name: &str) -> Option<PgColumn> {
+        Some(match name {
+            "text" => PgColumn::Text,
+            "name" => PgColumn::Name,
+            "char" => PgColumn::Char,
+            "oid" => PgColumn::Oid,
+            "int2" => PgColumn::Small,
+            "int4" => PgColumn::Int,
+            "int8" => PgColumn::Big,
+            "float4" => PgColumn::Real,
+            "bool" => PgColumn::Truth,
+            "timestamptz" => PgColumn::Time,
+            "int2vector" => PgColumn::SmallVector,
+            "oidvector" => PgColumn::OidVector,
+            "int2[]" => PgColumn::Smalls,
+            "oid[]" => PgColumn::Oids,
+            "text[]" => PgColumn::Texts,
+            _ => return None,
+        })
+    }
+
+    /// The type of the engine.
+    fn sql_type(self) -> SqlType {
+        let list = |item| SqlType::List(Box::new(item));
+        match self {
+            PgColumn::Text | PgColumn::Name | PgColumn::Char => SqlType::TEXT,
+            PgColumn::Oid | PgColumn::Big => SqlType::Int64,
+            PgColumn::Small => SqlType::Int16,
+            PgColumn::Int => SqlType::Int32,
+            PgColumn::Real => SqlType::Float32,
+            PgColumn::Truth => SqlType::Boolean,
+            PgColumn::Time => SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: true },
+            PgColumn::SmallVector | PgColumn::Smalls => list(SqlType::Int16),
+            PgColumn::OidVector | PgColumn::Oids => list(SqlType::Int64),
+            PgColumn::Texts => list(SqlType::TEXT),
+        }
+    }
+
+    /// The name of the type on the wire, if the type of the engine does not tell it.
+    fn declared(self) -> Option<&'static str> {
+        Some(match self {
+            PgColumn::Name => "name",
+            PgColumn::Char => "char",
+            PgColumn::Oid => "oid",
+            PgColumn::SmallVector => "int2vector",
+            PgColumn::OidVector => "oidvector",
+            PgColumn::Oids => "oid[]",
+            _ => return None,
+        })
+    }
 }
 
 /// A value of a row.
 #[derive(Clone, Debug)]
-pub(super) enum PgCell {
+pub(crate) enum PgCell {
     Null,
     Text(String),
     Number(i64),
@@ -74,22 +144,24 @@ impl<T: Into<PgCell>> From<Option<T>> for PgCell {
     }
 }
 
-/// The definition of a table: its columns with their types.
-pub(super) type PgColumns = &'static [(&'static str, PgColumn)];
-
 /// A table that is being built.
-pub(super) struct PgRows {
+pub(crate) struct PgRows {
     columns: PgColumns,
     rows: Vec<Vec<PgCell>>,
 }
 
 impl PgRows {
-    pub(super) fn new(columns: PgColumns) -> PgRows {
+    pub(crate) fn new(columns: PgColumns) -> PgRows {
         PgRows { columns, rows: Vec::new() }
     }
 
+    /// The table `name` of `pg_catalog`, without rows.
+    pub(super) fn of(name: &str) -> PgRows {
+        PgRows::new(&pg_catalog()[name])
+    }
+
     /// Adds a row. Columns that `values` does not name are NULL.
-    pub(super) fn push<const N: usize>(&mut self, values: [(&str, PgCell); N]) {
+    pub(crate) fn push<const N: usize>(&mut self, values: [(&str, PgCell); N]) {
         let mut row = vec![PgCell::Null; self.columns.len()];
         for (name, value) in values {
             let place = self.columns.iter().position(|(own, _)| *own == name);
@@ -98,34 +170,31 @@ impl PgRows {
         self.rows.push(row);
     }
 
-    pub(super) fn into_batch(self) -> Result<RecordBatch> {
+    pub(crate) fn into_batch(self) -> Result<RecordBatch> {
+        let failed = |error: ArrowError| Error::internal(format!("pg_catalog: {error}"));
         let column = |(place, (_, kind)): (usize, &(&str, PgColumn))| array(*kind, place, &self.rows);
-        let arrays: Vec<ArrayRef> = self.columns.iter().enumerate().map(column).collect();
-        let fields = self.columns.iter().zip(&arrays);
-        let fields = fields.map(|((name, _), array)| Field::new(*name, array.data_type().clone(), true));
+        let arrays = self.columns.iter().enumerate().map(column).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let fields = self.columns.iter().map(|(name, kind)| {
+            let field = Field::new(*name, kind.sql_type().arrow(), true);
+            match kind.declared() {
+                Some(declared) => field.with_metadata([(DECLARED_TYPE.to_owned(), declared.to_owned())].into()),
+                None => field,
+            }
+        });
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
-        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays, &options)
-            .map_err(|error| Error::internal(format!("pg_catalog: {error}")))
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        RecordBatch::try_new_with_options(schema, arrays, &options).map_err(failed)
     }
 }
 
-fn array(kind: PgColumn, place: usize, rows: &[Vec<PgCell>]) -> ArrayRef {
+fn array(kind: PgColumn, place: usize, rows: &[Vec<PgCell>]) -> Result<ArrayRef, ArrowError> {
     let cells = rows.iter().map(|row| &row[place]);
-    match kind {
-        PgColumn::Text => {
-            let texts = cells.map(|cell| match cell {
-                PgCell::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
-            Arc::new(texts.collect::<StringViewArray>())
+    let numbers = || cells.clone().map(PgCell::number).collect::<Int64Array>();
+    let values: ArrayRef = match kind {
+        PgColumn::Text | PgColumn::Name | PgColumn::Char => {
+            Arc::new(cells.map(PgCell::text).collect::<StringViewArray>())
         }
-        PgColumn::Number => {
-            let numbers = cells.map(|cell| match cell {
-                PgCell::Number(number) => Some(*number),
-                _ => None,
-            });
-            Arc::new(numbers.collect::<Int64Array>())
-        }
+        PgColumn::Oid | PgColumn::Big | PgColumn::Small | PgColumn::Int | PgColumn::Real => Arc::new(numbers()),
         PgColumn::Truth => {
             let truths = cells.map(|cell| match cell {
                 PgCell::Truth(truth) => Some(*truth),
@@ -133,10 +202,8 @@ fn array(kind: PgColumn, place: usize, rows: &[Vec<PgCell>]) -> ArrayRef {
             });
             Arc::new(truths.collect::<BooleanArray>())
         }
-        PgColumn::NoTexts => new_null_array(&SqlType::List(Box::new(SqlType::TEXT)).arrow(), rows.len()),
-        PgColumn::Numbers => {
-            let item = Field::new("item", DataType::Int64, true);
-            let mut lists = ListBuilder::new(Int64Builder::new()).with_field(Arc::new(item));
+        PgColumn::SmallVector | PgColumn::Smalls | PgColumn::OidVector | PgColumn::Oids => {
+            let mut lists = ListBuilder::new(Int64Builder::new());
             for cell in cells {
                 match cell {
                     PgCell::Numbers(numbers) => lists.append_value(numbers.iter().map(|number| Some(*number))),
@@ -145,5 +212,18 @@ fn array(kind: PgColumn, place: usize, rows: &[Vec<PgCell>]) -> ArrayRef {
             }
             Arc::new(lists.finish())
         }
+        // Times, rights and options, which nothing here has.
+        PgColumn::Time | PgColumn::Texts => new_null_array(&kind.sql_type().arrow(), rows.len()),
+    };
+    cast(&values, &kind.sql_type().arrow())
+}
+
+impl PgCell {
+    fn text(&self) -> Option<&str> {
+        if let PgCell::Text(text) = self { Some(text) } else { None }
+    }
+
+    fn number(&self) -> Option<i64> {
+        if let PgCell::Number(number) = self { Some(*number) } else { None }
     }
 }

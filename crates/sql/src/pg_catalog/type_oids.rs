@@ -13,8 +13,13 @@
 //! | TIMESTAMP, TIMESTAMP WITH TIME ZONE | timestamp, timestamptz |
 //! | lists of these | arrays |
 //! | STRUCT, lists of lists and of structs | json |
+//!
+//! Columns of the catalog have further types, which no type of ours tells: `oid`, `name`, `"char"` and others. The
+//! metadata of their fields names them (`rowmill_plan::logical::DECLARED_TYPE`).
 
+use arrow::datatypes::Field;
 use rowmill_base::{SqlType, TimeUnit};
+use rowmill_plan::logical::declared_type;
 
 /// A type of PostgreSQL without its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +56,22 @@ pub enum PgScalar {
     Numeric,
     /// `uuid`
     Uuid,
+    /// `oid`: the number of an object, four bytes without a sign.
+    Oid,
+    /// `name`
+    Name,
+    /// `"char"`: one byte.
+    Char,
+    /// `int2vector`: numbers, shown without braces.
+    Int2vector,
+    /// `oidvector`: numbers of objects, shown without braces.
+    Oidvector,
+    /// `jsonb`, only of parameters.
+    Jsonb,
 }
 
 /// Each type: its name, its number, the number of its arrays, and the bytes of a value, -1 if they vary.
-const SCALARS: [(PgScalar, &str, u32, u32, i16); 16] = [
+const SCALARS: [(PgScalar, &str, u32, u32, i16); 22] = [
     (PgScalar::Bool, "bool", 16, 1000, 1),
     (PgScalar::Bytea, "bytea", 17, 1001, -1),
     (PgScalar::Int8, "int8", 20, 1016, 8),
@@ -71,15 +88,18 @@ const SCALARS: [(PgScalar, &str, u32, u32, i16); 16] = [
     (PgScalar::Interval, "interval", 1186, 1187, 16),
     (PgScalar::Numeric, "numeric", 1700, 1231, -1),
     (PgScalar::Uuid, "uuid", 2950, 2951, 16),
+    (PgScalar::Oid, "oid", 26, 1028, 4),
+    (PgScalar::Name, "name", 19, 1003, 64),
+    (PgScalar::Char, "char", 18, 1002, 1),
+    (PgScalar::Int2vector, "int2vector", 22, 1006, -1),
+    (PgScalar::Oidvector, "oidvector", 30, 1013, -1),
+    (PgScalar::Jsonb, "jsonb", 3802, 3807, -1),
 ];
 
 /// Types of PostgreSQL whose values we take as another type's: their numbers and the numbers of their arrays.
-const TAKEN_AS: [(u32, u32, PgScalar); 8] = [
-    (18, 1002, PgScalar::Text),
-    (19, 1003, PgScalar::Text),
+const TAKEN_AS: [(u32, u32, PgScalar); 5] = [
     (1042, 1014, PgScalar::Text),
     (1043, 1015, PgScalar::Text),
-    (26, 1028, PgScalar::Int8),
     (2205, 2210, PgScalar::Text),
     (2206, 2211, PgScalar::Text),
     (705, 0, PgScalar::Text),
@@ -95,7 +115,7 @@ pub struct PgType {
 }
 
 impl PgScalar {
-    /// All types, in the order of their numbers.
+    /// All types.
     pub fn all() -> impl Iterator<Item = PgScalar> {
         SCALARS.iter().map(|(scalar, ..)| *scalar)
     }
@@ -118,6 +138,7 @@ impl PgScalar {
             PgScalar::Time => "time without time zone",
             PgScalar::Timestamp => "timestamp without time zone",
             PgScalar::Timestamptz => "timestamp with time zone",
+            PgScalar::Char => "\"char\"",
             other => other.name(),
         }
     }
@@ -177,6 +198,30 @@ impl PgType {
         PgType::scalar(scalar)
     }
 
+    /// The type by which values of a column go over the wire.
+    pub fn of_field(field: &Field) -> PgType {
+        let declared = declared_type(field).and_then(PgType::of_declared);
+        // A type that SQL does not have goes as text.
+        let own = || SqlType::from_arrow(field.data_type()).map_or(PgType::TEXT, |kind| PgType::of(&kind));
+        declared.unwrap_or_else(own)
+    }
+
+    /// The type with the name by which the catalog declares it.
+    pub fn of_declared(name: &str) -> Option<PgType> {
+        let scalar = |scalar, is_array| Some(PgType { scalar, is_array });
+        match name {
+            "oid" => scalar(PgScalar::Oid, false),
+            "name" => scalar(PgScalar::Name, false),
+            "char" => scalar(PgScalar::Char, false),
+            "int2vector" => scalar(PgScalar::Int2vector, false),
+            "oidvector" => scalar(PgScalar::Oidvector, false),
+            "oid[]" => scalar(PgScalar::Oid, true),
+            "name[]" => scalar(PgScalar::Name, true),
+            "json" => scalar(PgScalar::Json, false),
+            _ => None,
+        }
+    }
+
     /// The type with this number. `None` for numbers that we do not know, and for 0, which means that the client leaves
     /// the type to the statement.
     pub fn of_oid(oid: u32) -> Option<PgType> {
@@ -190,10 +235,12 @@ impl PgType {
         let kind = match self.scalar {
             PgScalar::Bool => SqlType::Boolean,
             PgScalar::Bytea => SqlType::Blob,
-            PgScalar::Int8 => SqlType::Int64,
+            PgScalar::Int8 | PgScalar::Oid => SqlType::Int64,
             PgScalar::Int2 => SqlType::Int16,
             PgScalar::Int4 => SqlType::Int32,
-            PgScalar::Text | PgScalar::Json => SqlType::TEXT,
+            PgScalar::Text | PgScalar::Json | PgScalar::Jsonb | PgScalar::Name | PgScalar::Char => SqlType::TEXT,
+            PgScalar::Int2vector => SqlType::List(Box::new(SqlType::Int16)),
+            PgScalar::Oidvector => SqlType::List(Box::new(SqlType::Int64)),
             PgScalar::Float4 => SqlType::Float32,
             PgScalar::Float8 => SqlType::Float64,
             PgScalar::Date => SqlType::Date,

@@ -4,42 +4,11 @@ use std::sync::Arc;
 
 use rowmill_base::SqlType;
 
+use super::functions::oid_of_function;
 use super::oids::{PG_CATALOG_OID, ROLE_OID};
-use super::rows::PgColumn::{NoTexts, Number, Text, Truth};
-use super::rows::{PgColumns, PgRows};
+use super::rows::{PgCell, PgRows};
 use super::type_oids::{PgScalar, PgType, type_modifier};
 use crate::catalog::StatementContext;
-
-const PG_TYPE: PgColumns = &[
-    ("oid", Number),
-    ("typname", Text),
-    ("typnamespace", Number),
-    ("typowner", Number),
-    ("typlen", Number),
-    ("typbyval", Truth),
-    ("typtype", Text),
-    ("typcategory", Text),
-    ("typispreferred", Truth),
-    ("typisdefined", Truth),
-    ("typdelim", Text),
-    ("typrelid", Number),
-    ("typsubscript", Text),
-    ("typelem", Number),
-    ("typarray", Number),
-    ("typinput", Text),
-    ("typoutput", Text),
-    ("typreceive", Text),
-    ("typsend", Text),
-    ("typalign", Text),
-    ("typstorage", Text),
-    ("typnotnull", Truth),
-    ("typbasetype", Number),
-    ("typtypmod", Number),
-    ("typndims", Number),
-    ("typcollation", Number),
-    ("typdefault", Text),
-    ("typacl", NoTexts),
-];
 
 /// The number of `varchar`, which only the definition of a column names: its values are texts.
 pub(super) const VARCHAR_OID: u32 = 1043;
@@ -62,30 +31,66 @@ fn category(scalar: PgScalar) -> &'static str {
         PgScalar::Int2 | PgScalar::Int4 | PgScalar::Int8 | PgScalar::Float4 | PgScalar::Float8 | PgScalar::Numeric => {
             "N"
         }
-        PgScalar::Text => "S",
+        PgScalar::Oid => "N",
+        PgScalar::Text | PgScalar::Name => "S",
+        PgScalar::Char => "Z",
+        PgScalar::Int2vector | PgScalar::Oidvector => "A",
         PgScalar::Date | PgScalar::Time | PgScalar::Timestamp | PgScalar::Timestamptz => "D",
         PgScalar::Interval => "T",
-        PgScalar::Bytea | PgScalar::Json | PgScalar::Uuid => "U",
+        PgScalar::Bytea | PgScalar::Json | PgScalar::Jsonb | PgScalar::Uuid => "U",
     }
 }
 
 pub(super) fn pg_type(_: &Arc<StatementContext>) -> PgRows {
-    let mut rows = PgRows::new(PG_TYPE);
+    let mut rows = PgRows::of("pg_type");
     for scalar in PgScalar::all() {
         let (kind, array) = (PgType::scalar(scalar), PgType { scalar, is_array: true });
         let (oid, of_array) = (kind.oid(), array.oid());
-        push(&mut rows, oid, scalar.name().to_owned(), kind, category(scalar), [0, of_array]);
+        let item = match scalar {
+            PgScalar::Int2vector => PgType::scalar(PgScalar::Int2).oid(),
+            PgScalar::Oidvector => PgType::scalar(PgScalar::Oid).oid(),
+            PgScalar::Name => PgType::scalar(PgScalar::Char).oid(),
+            _ => 0,
+        };
+        push(&mut rows, oid, scalar.name().to_owned(), kind, category(scalar), [item, of_array]);
         push(&mut rows, of_array, format!("_{}", scalar.name()), array, "A", [oid, 0]);
     }
     push(&mut rows, VARCHAR_OID, "varchar".to_owned(), PgType::TEXT, "S", [0, VARCHAR_ARRAY_OID]);
     rows
 }
 
+/// The name of the function that converts values of a type. `suffix` is `in`, `out`, `recv` or `send`.
+pub(super) fn io_function(kind: PgType, suffix: &str) -> String {
+    match (kind.is_array, kind.scalar) {
+        (true, _) => format!("array_{suffix}"),
+        (
+            false,
+            scalar @ (PgScalar::Date
+            | PgScalar::Time
+            | PgScalar::Timestamp
+            | PgScalar::Timestamptz
+            | PgScalar::Interval
+            | PgScalar::Numeric
+            | PgScalar::Uuid
+            | PgScalar::Json
+            | PgScalar::Jsonb),
+        ) => format!("{}_{suffix}", scalar.name()),
+        (false, scalar) => format!("{}{suffix}", scalar.name()),
+    }
+}
+
+/// The name by which `pg_type` knows the type of a column.
+pub(crate) fn type_name(kind: &SqlType) -> String {
+    let own = PgType::of(kind);
+    match (kind, own.is_array) {
+        (SqlType::Text { chars_max: Some(_) }, _) => "varchar".to_owned(),
+        (_, true) => format!("_{}", own.scalar.name()),
+        (_, false) => own.scalar.name().to_owned(),
+    }
+}
+
 fn push(rows: &mut PgRows, oid: u32, name: String, kind: PgType, category: &'static str, [item, array]: [u32; 2]) {
-    let function = |suffix: &str| match kind.is_array {
-        true => format!("array_{suffix}"),
-        false => format!("{}{suffix}", kind.scalar.name()),
-    };
+    let function = |suffix: &str| PgCell::from(oid_of_function(&io_function(kind, suffix)));
     rows.push([
         ("oid", oid.into()),
         ("typnamespace", PG_CATALOG_OID.into()),
@@ -100,10 +105,10 @@ fn push(rows: &mut PgRows, oid: u32, name: String, kind: PgType, category: &'sta
         ("typrelid", 0_i64.into()),
         ("typelem", item.into()),
         ("typarray", array.into()),
-        ("typinput", function("in").into()),
-        ("typoutput", function("out").into()),
-        ("typreceive", function("recv").into()),
-        ("typsend", function("send").into()),
+        ("typinput", function("in")),
+        ("typoutput", function("out")),
+        ("typreceive", function("recv")),
+        ("typsend", function("send")),
         ("typalign", "i".into()),
         ("typstorage", "p".into()),
         ("typnotnull", false.into()),

@@ -84,5 +84,5 @@ fn violation(table: &TableDef, check: &WriteCheck, rows: &RecordBatch, row: usiz
         shown.push_str("...");
     }
     let what = format!("a row of table \"{}\" does not meet its constraint \"{name}\": ({shown})", table.name);
-    Error::new(ErrorKind::CheckViolation, what).hint(format!("it must meet {sql}"))
+    Error::new(ErrorKind::CheckViolation, what).hint(format!("it must meet {sql}")).breaks(&table.name, name)
 }

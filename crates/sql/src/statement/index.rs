@@ -53,6 +53,15 @@ pub(crate) fn create(work: &mut Work<'_>, create: &CreateIndex) -> Result<Outcom
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &table_name)?;
+        if table.keyed.is_none() && !*unique {
+            // An index is only a faster way to rows, so a program that makes one must not fail.
+            work.notice(format!(
+                "no index was made: table \"{}\" has no primary key, so it is stored by columns, whose zone maps and \
+                    value lists skip blocks as an index would",
+                table.name
+            ));
+            return Ok(());
+        }
         if table.keyed.is_none() {
             return Err(unsupported(CREATE, "a table without a primary key").hint(
                 "columnar tables are scanned by blocks, which their zone maps and value lists skip; an index \

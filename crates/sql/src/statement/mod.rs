@@ -11,6 +11,7 @@ pub(crate) mod check;
 mod check_clause;
 mod clause;
 mod column_spec;
+pub(crate) mod comment;
 pub(crate) mod copy;
 mod copy_from;
 mod copy_to;

@@ -347,7 +347,7 @@ impl TableCodec {
         let (limit, name, table) = (&self.limits[column], &self.def.columns[column].name, &self.def.name);
         if value.is_null() && !limit.nullable {
             let what = format!("NULL in column {name} of table {table}, which is NOT NULL");
-            return Err(Error::new(ErrorKind::NotNullViolation, what));
+            return Err(Error::new(ErrorKind::NotNullViolation, what).breaks_not_null(table, name));
         }
         if let (Some(most), ValueRef::Text(text)) = (limit.chars_max, value) {
             let chars = text.chars().count();

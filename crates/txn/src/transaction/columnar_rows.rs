@@ -368,7 +368,8 @@ fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
         return Err(Error::new(
             ErrorKind::NotNullViolation,
             format!("NULL in column {} of table {}, which is NOT NULL", column.name, def.name),
-        ));
+        )
+        .breaks_not_null(&def.name, &column.name));
     }
     if let SqlType::Text { chars_max: Some(chars_max) } = column.kind {
         check_length(def, &column.name, chars_max as usize, values)?;

@@ -25,7 +25,7 @@ const fn measuring(
 
 /// `array_length(list [, dimension])`
 pub(super) const ARRAY_LENGTH: FunctionSpec = measuring(
-    ("array_length", &["list_length"]),
+    ("array_length", &["list_length", "array_upper"]),
     |arguments| match arguments {
         [list] => of_list(list, DataType::Int64),
         [list, dimension] if is_integer(dimension) => {

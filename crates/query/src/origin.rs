@@ -1,0 +1,24 @@
+//! The stored columns that the columns of a result show unchanged.
+
+use rowmill_base::TableId;
+use rowmill_plan::Logical;
+
+use crate::binder::BoundQuery;
+use crate::optimizer::walk::each_operator;
+
+impl BoundQuery {
+    /// For each column of the result: the table and the place of the stored column whose values it shows, if there is
+    /// one.
+    pub fn origins(&self) -> Vec<Option<(TableId, usize)>> {
+        let mut origins = vec![None; self.query.output.len()];
+        each_operator(&self.query.root, &mut |operator| {
+            let Logical::Scan(scan) = operator else { return };
+            let table = self.tables[scan.table].table().id;
+            for (id, place) in &scan.columns {
+                let shown = self.query.output.iter().zip(&mut origins).filter(|((shown, _), _)| shown == id);
+                shown.for_each(|(_, origin)| *origin = Some((table, *place)));
+            }
+        });
+        origins
+    }
+}

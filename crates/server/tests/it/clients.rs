@@ -1,0 +1,124 @@
+//! Drivers of other languages, where they can be installed: each runs a script of `clients/` against a new server.
+//!
+//! Python's drivers go into a virtual environment, and those of Node and Java into folders, below `target/clients`. They
+//! are installed once. Without the interpreter or the network, a test says so and is skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use crate::support::TestServer;
+
+/// Only one test at a time may install something.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients")
+}
+
+fn installed() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    target.join("clients")
+}
+
+fn skip(what: &str) {
+    #[allow(clippy::print_stderr)]
+    {
+        eprintln!("skipped: {what}");
+    }
+}
+
+/// Runs a program of an installation. Returns whether it ended well.
+fn runs(program: &Path, arguments: &[&str], folder: &Path) -> bool {
+    let output = Command::new(program).args(arguments).current_dir(folder).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Makes the folder `name` with `install`, unless an earlier run has done so. `None`, with a message, if it cannot be
+/// made.
+fn installation(name: &str, install: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
+    let _installing = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = installed().join(name);
+    let done = folder.join("installed");
+    if !done.exists() {
+        std::fs::create_dir_all(&folder).ok()?;
+        if !install(&folder) {
+            skip(&format!("{name} cannot be installed"));
+            return None;
+        }
+        std::fs::write(done, "").ok()?;
+    }
+    Some(folder)
+}
+
+fn check(output: std::io::Result<Output>) {
+    let output = output.unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{errors}");
+}
+
+fn port(server: &TestServer) -> String {
+    server.address().port().to_string()
+}
+
+/// Runs a script with the packages that it needs.
+fn python(script: &str, packages: &[&str]) {
+    let installed = installation(script, |folder| {
+        let pip = folder.join("venv/bin/pip");
+        let arguments = [&["install", "-q", "--disable-pip-version-check"], packages].concat();
+        runs(Path::new("python3"), &["-m", "venv", "venv"], folder) && runs(&pip, &arguments, folder)
+    });
+    let Some(folder) = installed else { return };
+    let server = TestServer::start();
+    let script = scripts().join(format!("{script}.py"));
+    check(Command::new(folder.join("venv/bin/python")).arg(script).arg(port(&server)).output());
+}
+
+#[test]
+fn psycopg_works() {
+    python("psycopg_client", &["psycopg[binary]"]);
+}
+
+#[test]
+fn asyncpg_works() {
+    python("asyncpg_client", &["asyncpg"]);
+}
+
+#[test]
+fn pg8000_works() {
+    python("pg8000_client", &["pg8000"]);
+}
+
+#[test]
+fn sqlalchemy_and_pandas_work() {
+    python("sqlalchemy_client", &["psycopg[binary]", "sqlalchemy", "pandas"]);
+}
+
+#[test]
+fn node_postgres_works() {
+    let installed = installation("node", |folder| {
+        runs(Path::new("npm"), &["init", "-y"], folder) && runs(Path::new("npm"), &["install", "pg"], folder)
+    });
+    let Some(folder) = installed else { return };
+    let server = TestServer::start();
+    let mut node = Command::new("node");
+    node.arg(scripts().join("node_client.js")).arg(port(&server)).env("NODE_PATH", folder.join("node_modules"));
+    check(node.output());
+}
+
+#[test]
+fn jdbc_works() {
+    const DRIVER: &str = "postgresql-42.7.7.jar";
+    let installed = installation("java", |folder| {
+        let from = "-Dartifact=org.postgresql:postgresql:42.7.7";
+        let copy = ["-q", "dependency:copy", from, "-DoutputDirectory=."];
+        runs(Path::new("java"), &["-version"], folder)
+            && runs(Path::new("mvn"), &copy, folder)
+            && folder.join(DRIVER).exists()
+    });
+    let Some(folder) = installed else { return };
+    let server = TestServer::start();
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(folder.join(DRIVER)).arg(scripts().join("JdbcClient.java")).arg(port(&server));
+    check(java.output());
+}

@@ -13,10 +13,11 @@ use rowmill_txn::SchemaDef;
 
 use crate::catalog::StatementContext;
 use crate::names::CATALOG;
+use crate::pg_catalog;
 
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
-const TABLES: [&str; 5] = ["schemata", "tables", "views", "columns", "settings"];
+const TABLES: [&str; 6] = ["schemata", "tables", "views", "columns", "indexes", "settings"];
 
 /// Returns the table `name` of `information_schema` as rows, or `None` if no such table exists.
 pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option<RecordBatch>> {
@@ -34,6 +35,7 @@ impl InformationSchema {
             "tables" => self.tables(),
             "views" => self.views(),
             "columns" => self.columns(),
+            "indexes" => self.indexes(),
             "settings" => self.settings(),
             _ => return None,
         })
@@ -136,6 +138,37 @@ impl InformationSchema {
                         SchemaCell::Text(column.default.clone()),
                         if column.nullable { "YES" } else { "NO" }.into(),
                         SchemaCell::Text(Some(column.kind.to_string())),
+                    ]);
+                }
+            }
+        }
+        rows
+    }
+
+    /// Lists the indexes of tables with a primary key, which is one of them. The standard has no such table.
+    fn indexes(&self) -> SchemaRows {
+        let catalog = self.0.snapshot.catalog();
+        let mut rows = SchemaRows::new(&[
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "index_name",
+            "index_columns",
+            "is_unique",
+            "is_primary",
+        ]);
+        let yes_no = |is: bool| if is { "YES" } else { "NO" };
+        for schema in self.schemas() {
+            for table in catalog.tables(schema.id) {
+                for index in pg_catalog::indexes(table) {
+                    rows.push([
+                        CATALOG.into(),
+                        schema.name.as_str().into(),
+                        table.name.as_str().into(),
+                        index.name.as_str().into(),
+                        SchemaCell::Text(Some(pg_catalog::key_columns(table, index.parts))),
+                        yes_no(index.is_unique).into(),
+                        yes_no(index.is_primary).into(),
                     ]);
                 }
             }

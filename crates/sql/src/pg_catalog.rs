@@ -32,6 +32,9 @@ use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::DynamicFunction;
 
+pub(crate) use self::definition::key_columns;
+pub(crate) use self::oids::indexes;
+
 use crate::catalog::StatementContext;
 
 /// Returns the function `name` with this number of arguments and the type of its values, or `None` if it is none that

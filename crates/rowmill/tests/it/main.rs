@@ -21,6 +21,7 @@ mod materialized;
 mod numbered_types;
 mod pages;
 mod programs;
+mod progress;
 mod row_waits;
 mod spilling;
 mod sql_suite;
@@ -30,6 +31,7 @@ mod usual_calls;
 mod views_under_load;
 mod wide_decimals;
 mod writers;
+mod wrong_statements;
 
 use std::path::PathBuf;
 

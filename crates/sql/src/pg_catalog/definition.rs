@@ -10,7 +10,7 @@ use crate::statement::show::foreign_key;
 use crate::statement::sql_text::name_text;
 
 /// The columns of a key, separated by commas.
-fn key_columns(table: &TableDef, parts: &[KeyColumn]) -> String {
+pub(crate) fn key_columns(table: &TableDef, parts: &[KeyColumn]) -> String {
     let part = |part: &KeyColumn| {
         let column = table.column_by_id(part.column).map_or("?", |column| table.columns[column].name.as_str());
         format!("{}{}", name_text(column), if part.descending { " DESC" } else { "" })

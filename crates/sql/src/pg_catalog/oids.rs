@@ -149,16 +149,16 @@ pub(super) fn oid_of_relation(catalog: &Catalog, schema: &str, name: &str) -> Op
 }
 
 /// An index of a table: the primary key first.
-pub(super) struct TableIndex<'t> {
-    pub(super) id: IndexId,
-    pub(super) name: String,
-    pub(super) parts: &'t [rowmill_storage::KeyColumn],
-    pub(super) is_unique: bool,
-    pub(super) is_primary: bool,
+pub(crate) struct TableIndex<'t> {
+    pub(crate) id: IndexId,
+    pub(crate) name: String,
+    pub(crate) parts: &'t [rowmill_storage::KeyColumn],
+    pub(crate) is_unique: bool,
+    pub(crate) is_primary: bool,
 }
 
 /// The indexes of a table. A columnar table and a sequence have none.
-pub(super) fn indexes(table: &TableDef) -> Vec<TableIndex<'_>> {
+pub(crate) fn indexes(table: &TableDef) -> Vec<TableIndex<'_>> {
     let Some(keyed) = table.keyed.as_ref().filter(|_| !table.is_sequence()) else { return Vec::new() };
     let primary = TableIndex {
         id: keyed.index,

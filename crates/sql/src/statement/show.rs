@@ -239,15 +239,29 @@ fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String 
     format!("CREATE TABLE {name} ({}){clauses}{}", columns.join(", "), index_statements(table, &name))
 }
 
-/// Returns the statements that create the indexes of a table that are not unique, each after a semicolon.
+/// Returns the statements that create the indexes of a table that are not unique, each after a semicolon. An index that a
+/// foreign key has made for itself comes with the foreign key.
 fn index_statements(table: &TableDef, name: &str) -> String {
     let Some(keyed) = &table.keyed else { return String::new() };
+    let is_of_key = |index: &IndexDef, key: &ForeignKeyDef| {
+        let same_columns = index.parts.iter().map(|part| (part.column, part.descending));
+        let same_columns = same_columns.eq(key.columns.iter().map(|column| (*column, false)));
+        same_columns && index.name.to_lowercase().starts_with(&generated_name(table, &key.columns, "idx"))
+    };
     let plain = keyed.indexes.iter().filter(|index| !index.unique);
+    let own = plain.filter(|index| !keyed.foreign_keys.iter().any(|key| is_of_key(index, key)));
     let statement = |index: &IndexDef| {
         let columns = key_columns(table, &index.parts);
         format!("; CREATE INDEX {} ON {name} ({columns})", name_text(&index.name))
     };
-    plain.map(statement).collect()
+    own.map(statement).collect()
+}
+
+/// The beginning of a name that was made of the names of a table and its columns, in lower case.
+fn generated_name(table: &TableDef, columns: &[ColumnId], ending: &str) -> String {
+    let names = columns.iter().filter_map(|id| Some(table.columns[table.column_by_id(*id)?].name.as_str()));
+    let parts: Vec<&str> = std::iter::once(table.name.as_str()).chain(names).chain([ending]).collect();
+    parts.join("_").to_lowercase()
 }
 
 fn identity_text(catalog: &Catalog, identity: &IdentityDef) -> String {

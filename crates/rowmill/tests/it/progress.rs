@@ -23,13 +23,13 @@ fn reports(connection: &mut Connection, sql: &str) -> Vec<Progress> {
 #[test]
 fn the_share_grows_with_the_work_of_joins_and_sorts() {
     let mut connection = Database::memory().expect("a database").connect().expect("connected");
-    connection.execute("CREATE TABLE t (a BIGINT, b TEXT)").expect("made");
+    connection.execute_batch("CREATE TABLE t (a BIGINT, b TEXT)").expect("made");
     let mut rows_before = 0;
     for rows in ROWS {
         let sql = format!(
             "INSERT INTO t SELECT value, 'text ' || value % 1000 FROM generate_series({rows_before}, {rows} - 1)"
         );
-        connection.execute(&sql).expect("filled");
+        connection.execute_batch(&sql).expect("filled");
         rows_before = rows;
         let sql = "SELECT x.a, y.b FROM t AS x JOIN t AS y ON x.a = y.a ORDER BY y.b DESC, x.a";
         let reports = reports(&mut connection, sql);

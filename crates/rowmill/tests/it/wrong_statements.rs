@@ -47,7 +47,7 @@ fn error_of(connection: &mut Connection, sql: &str) -> Option<Error> {
     connection.query(sql).and_then(|rows| rows.batches()).err()
 }
 
-/// What is wrong with the error of a statement.
+/// The faults of the error of a statement.
 fn faults(wrong: &WrongStatement, error: &Error) -> Vec<String> {
     let mut faults = Vec::new();
     let found = error.position().map(|place| (place.line, place.column));
@@ -96,7 +96,7 @@ fn every_wrong_statement_has_an_error_that_helps() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = Database::open(folder.path().join("db")).expect("a database");
     let mut connection = database.connect().expect("connected");
-    connection.execute(SCHEMA).expect("made");
+    connection.execute_batch(SCHEMA).expect("made");
     if std::env::var_os("ROWMILL_GOLDEN").is_some_and(|mode| mode == "write") {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/wrong_statements.sql");
         std::fs::write(path, as_found(&mut connection)).expect("written");
@@ -123,7 +123,7 @@ fn every_wrong_statement_has_an_error_that_helps() {
 fn places_count_from_the_beginning_of_a_text_with_several_statements() {
     let mut connection = Database::memory().expect("a database").connect().expect("connected");
     for sql in ["SELECT 1;\n  SELECT nme;", "SELECT 1;\n  DROP TABLE nme;", "SELECT 1;\n  SELECT 2 +;"] {
-        let error = connection.execute(sql).expect_err("it is wrong");
+        let error = connection.execute_batch(sql).expect_err("it is wrong");
         let place = error.position().unwrap_or_else(|| panic!("{sql}: {error}"));
         let line = sql.lines().nth(1).expect("two lines");
         let column = line.find("nme").unwrap_or(line.len() - 1) as u64 + 1;
@@ -134,10 +134,10 @@ fn places_count_from_the_beginning_of_a_text_with_several_statements() {
 #[test]
 fn an_error_in_the_text_of_a_view_does_not_point_into_the_statement() {
     let mut connection = Database::memory().expect("a database").connect().expect("connected");
-    connection.execute("CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT a || 'x' AS b FROM t").expect("made");
-    let error = connection.execute("ALTER TABLE t DROP COLUMN a").expect_err("the view needs it");
+    connection.execute_batch("CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT a || 'x' AS b FROM t").expect("made");
+    let error = connection.execute_batch("ALTER TABLE t DROP COLUMN a").expect_err("the view needs it");
     assert!(!error.message().contains("(line"), "{error}");
-    let error = connection.execute("CREATE MATERIALIZED VIEW m AS SELECT b, nothing FROM v").expect_err("it is wrong");
+    let error = connection.execute_batch("CREATE MATERIALIZED VIEW m AS SELECT b, nothing FROM v").expect_err("it is wrong");
     assert_eq!(error.position().map(|place| place.column), Some(41), "{error}");
     assert!(!error.message().contains("(line"), "{error}");
 }

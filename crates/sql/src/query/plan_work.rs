@@ -1,7 +1,7 @@
 //! How much of the work of a plan is done: for the progress of a statement.
 //!
 //! The work of an operator is the number of rows that it is expected to give; the work of a scan is the rows of its
-//! table. What is done of it are the rows given so far, at most the expected ones. Estimates are often wrong, so we use a
+//! table. The part that is done is the rows given so far, at most the expected ones. Estimates are often wrong, so we use a
 //! fact where we have one: when a sort, a grouping or a window gives its first row, everything below it is done, and when
 //! a join reads its probe side, everything below its build side is done.
 
@@ -17,14 +17,18 @@ pub(super) struct WorkDone {
     /// The rows of all operators, done and expected.
     done: f64,
     total: f64,
+    /// Whether a file is still read whose rows are not known before.
+    is_unknown: bool,
     /// The bytes that scans have read.
     pub(super) bytes_read: u64,
+    /// The rows that files and other sources have given.
+    pub(super) foreign_rows: u64,
 }
 
 impl WorkDone {
-    /// The share of the work that is done, from 0 to 1. `None` if nothing is expected.
+    /// The share of the work that is done, from 0 to 1. `None` if nothing is expected, or the work is not known.
     pub(super) fn share(&self) -> Option<f64> {
-        (self.total > 0.0).then(|| (self.done / self.total).clamp(0.0, 1.0))
+        (self.total > 0.0 && !self.is_unknown).then(|| (self.done / self.total).clamp(0.0, 1.0))
     }
 }
 
@@ -32,6 +36,8 @@ impl WorkDone {
 #[derive(Debug)]
 pub(super) struct PlanWork {
     rows: f64,
+    /// Whether it reads a file or another source, and whether the rows of that are known.
+    foreign: Option<bool>,
     /// Whether the operator gives no row before it has read all of its input.
     gathers: bool,
     is_join: bool,
@@ -59,8 +65,12 @@ impl PlanWork {
                 | Node::FirstRows { .. }
                 | Node::Latest(_)
         );
+        let foreign = match node {
+            Node::Foreign(foreign) => Some(query.sources[foreign.plan].source.row_count().is_some()),
+            _ => None,
+        };
         let inputs = node.inputs().into_iter().map(|input| PlanWork::of_node(input, query)).collect();
-        PlanWork { rows, gathers, is_join: matches!(node, Node::Join(_)), inputs }
+        PlanWork { rows, foreign, gathers, is_join: matches!(node, Node::Join(_)), inputs }
     }
 
     /// Adds up what `operator`, whose shape is that of this plan, and the operators below it have done.
@@ -74,6 +84,10 @@ impl PlanWork {
         let given = operator.measured.as_ref().map_or(0, |measured| measured.rows());
         let read = operator.scan.as_ref().map_or(0, |scan| scan.rows_read.load(Ordering::Relaxed));
         all.bytes_read += operator.scan.as_ref().map_or(0, |scan| scan.reads.bytes());
+        if let Some(is_known) = self.foreign {
+            all.foreign_rows += given;
+            all.is_unknown |= !is_known && !is_complete;
+        }
         let done = if is_complete { self.rows } else { (given.max(read) as f64).min(self.rows) };
         all.done += done;
         all.total += self.rows;

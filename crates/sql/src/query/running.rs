@@ -67,8 +67,16 @@ impl Running {
         let work = Producer::start(begun, &context);
         let schema = Arc::clone(query.schema());
         let plan = Arc::clone(query.physical());
-        let report =
-            progress.map(|tell| Report { tell, operators, plan, work: None, share: None, started, last: started });
+        let report = progress.map(|tell| Report {
+            tell,
+            operators,
+            plan,
+            work: None,
+            share: None,
+            foreign_rows: 0,
+            started,
+            last: started,
+        });
         Running { work, schema, context, report, finished: false }
     }
 
@@ -206,6 +214,8 @@ struct Report {
     work: Option<PlanWork>,
     /// The share of the last report. The next one is never less.
     share: Option<f64>,
+    /// The rows of files in the last report.
+    foreign_rows: u64,
     started: Instant,
     last: Instant,
 }
@@ -218,14 +228,16 @@ impl Report {
         self.last = Instant::now();
         let scans = context.scans.lock().clone();
         let rows_total = scans.iter().map(|scan| scan.rows_total()).sum();
-        let rows_done = scans.iter().map(|scan| scan.rows_done()).sum();
+        let rows_of_tables: u64 = scans.iter().map(|scan| scan.rows_done()).sum();
         let operators = self.operators.upgrade();
         let spilled_bytes = operators.as_ref().map_or(0, |running| running.operator.spilled_bytes());
         let work = operators.map(|running| self.work_done(&running)).unwrap_or_default();
         self.share = work.share().map(|share| share.max(self.share.unwrap_or(0.0))).or(self.share);
+        self.foreign_rows = work.foreign_rows.max(self.foreign_rows);
         (self.tell)(Progress {
-            rows_done,
-            rows_total: Some(rows_total),
+            rows_done: rows_of_tables + self.foreign_rows,
+            // The rows of files are not known before they are read.
+            rows_total: (self.foreign_rows == 0).then_some(rows_total),
             share: self.share,
             bytes_read: work.bytes_read,
             memory_bytes: context.broker.used_bytes(),

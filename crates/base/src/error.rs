@@ -310,6 +310,16 @@ impl Error {
         self
     }
 
+    /// Removes the place in the statement's text, also from the message. An error about another text, for example that of
+    /// a view, must not point into the statement.
+    #[must_use]
+    pub fn without_position(mut self) -> Self {
+        if let Some(TextPosition { line, column }) = self.0.position.take() {
+            self.0.message = self.0.message.replace(&format!(" (line {line}, column {column})"), "");
+        }
+        self
+    }
+
     /// The place of the damage. `None` unless the kind is [`ErrorKind::Corrupt`].
     pub fn damage(&self) -> Option<&DamagePlace> {
         (self.0.kind == ErrorKind::Corrupt).then_some(&self.0.place)

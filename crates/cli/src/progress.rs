@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rowmill::{Progress, ProgressFn};
+
+/// The parts of the whole work that the bar counts.
+const PARTS: u64 = 1000;
 
 /// A progress bar on the terminal's error output.
 #[derive(Clone, Debug)]
@@ -41,21 +44,17 @@ impl Bar {
         if bar.is_hidden() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        let seconds = progress.elapsed.as_secs_f64();
-        let template = match progress.rows_total.filter(|total| *total > 0) {
-            Some(total) => {
-                bar.set_length(total);
-                "{bar:30} {percent:>3} %  {human_pos} rows  {msg}"
+        let template = match progress.share {
+            Some(share) => {
+                bar.set_length(PARTS);
+                bar.set_position((share * PARTS as f64) as u64);
+                "{bar:30} {percent:>3} %  {msg}"
             }
-            None => "{spinner} {human_pos} rows  {msg}",
+            None => "{spinner} {msg}",
         };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-        let spilled = match progress.spilled_bytes {
-            0 => String::new(),
-            bytes => format!(", {} spilled", HumanBytes(bytes)),
-        };
-        bar.set_message(format!("{seconds:.0} s{spilled}"));
-        bar.set_position(progress.rows_done);
+        bar.set_message(message(&progress));
+        bar.tick();
     }
 
     /// Removes the bar.
@@ -69,5 +68,29 @@ impl Bar {
     pub(crate) fn hush(&self, is_hushed: bool) {
         self.is_hushed.store(is_hushed, Ordering::Relaxed);
         self.clear();
+    }
+}
+
+/// What the bar says besides the share.
+fn message(progress: &Progress) -> String {
+    let mut parts = vec![format!("{} rows", HumanCount(progress.rows_done))];
+    let bytes = [(progress.bytes_read, "read"), (progress.memory_bytes, "memory"), (progress.spilled_bytes, "spilled")];
+    parts.extend(
+        bytes.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, what)| format!("{} {what}", HumanBytes(*bytes))),
+    );
+    parts.push(format!("{:.0} s", progress.elapsed.as_secs_f64()));
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_tells_what_a_statement_has_used() {
+        let progress = Progress { rows_done: 12_345, elapsed: Duration::from_secs(7), ..Progress::default() };
+        assert_eq!(message(&progress), "12,345 rows, 7 s");
+        let progress = Progress { bytes_read: 1 << 20, memory_bytes: 3 << 10, spilled_bytes: 5 << 30, ..progress };
+        assert_eq!(message(&progress), "12,345 rows, 1.00 MiB read, 3.00 KiB memory, 5.00 GiB spilled, 7 s");
     }
 }

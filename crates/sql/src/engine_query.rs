@@ -150,6 +150,11 @@ impl EngineQuery {
         EngineQuery { physical, context: Arc::clone(context), progress, last: Mutex::default() }
     }
 
+    /// The operators and the tables.
+    pub(crate) fn physical(&self) -> &Arc<PhysicalQuery> {
+        &self.physical
+    }
+
     /// Returns a cached plan over the tables of this statement's snapshot, or `None` if one of them does not exist
     /// there.
     pub(crate) fn again(

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result};
 
 use crate::outcome::{Outcome, RowStream};
+use crate::parse::Statement;
 
 /// The most characters of a statement that an error shows.
 const SHOWN_CHARACTERS: usize = 80;
 
-/// Adds the statement `text` to the error of an exhausted limit, also if the error comes with the rows of the outcome.
-pub(crate) fn naming_statement(outcome: Result<Outcome>, text: &Arc<str>) -> Result<Outcome> {
+/// Adds the text of the statement to the error of an exhausted limit, and to other errors their place in the text, also
+/// if the error comes with the rows of the outcome.
+pub(crate) fn naming_statement(outcome: Result<Outcome>, statement: &Statement) -> Result<Outcome> {
     match outcome {
-        Err(error) => Err(in_statement(error, text)),
+        Err(error) => Err(in_statement(error, statement.text())),
         Ok(Outcome::Rows(rows)) => {
-            let (schema, text) = (rows.schema(), Arc::clone(text));
-            let rows = rows.map(move |batch| batch.map_err(|error| in_statement(error, &text)));
+            let (schema, text, place) = (rows.schema(), Arc::clone(statement.shared_text()), statement.placer());
+            let rows = rows.map(move |batch| batch.map_err(|error| place(in_statement(error, &text))));
             Ok(Outcome::Rows(RowStream::new(schema, rows)))
         }
         done => done,

@@ -44,6 +44,7 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "referential_constraints" => keys::referential_constraints(context, &mut rows),
         "constraint_column_usage" => keys::constraint_column_usage(context, &mut rows),
         "check_constraints" => keys::check_constraints(context, &mut rows),
+        "indexes" => keys::indexes(context, &mut rows),
         "settings" => settings(context, &mut rows),
         _ => {}
     }

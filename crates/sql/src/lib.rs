@@ -30,8 +30,8 @@
 //!   `redaction`: statements as logs may show them.
 //! - `assign`: from the type of a value to the type of its column. `cell_builder`, `row_builder`: columns of rows
 //!   that come value by value.
-//! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
-//!   that have no other home, and errors of exhausted limits.
+//! - `outcome`, `outside`, `errors`, `exhausted`, `error_place`: answers of statements, also as other programs can read
+//!   them, errors that have no other home, errors of exhausted limits, and the places of errors in the text.
 
 mod access;
 mod assign;
@@ -41,6 +41,7 @@ mod deep;
 mod dialect;
 mod dispatch;
 mod engine_query;
+mod error_place;
 pub mod errors;
 mod exhausted;
 mod explain;

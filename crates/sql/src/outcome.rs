@@ -93,12 +93,19 @@ pub(crate) fn nullable_batch<'a>(columns: impl IntoIterator<Item = (&'a str, Arr
 }
 
 /// The progress of a statement.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Rows read so far.
     pub rows_done: u64,
     /// The rows that the statement will read in total, if known.
     pub rows_total: Option<u64>,
+    /// The share of the whole work that is done, from 0 to 1, as far as the plan lets us estimate it: also that of joins,
+    /// sorts and groupings.
+    pub share: Option<f64>,
+    /// The bytes of tables that were read.
+    pub bytes_read: u64,
+    /// The memory that the operators of the statement hold.
+    pub memory_bytes: u64,
     /// The bytes of state that the statement has written to temporary files because memory is short, compressed.
     pub spilled_bytes: u64,
     /// Time since the statement began.

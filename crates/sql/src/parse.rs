@@ -34,6 +34,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::deep::{room_bytes, walk_bytes, with_room};
 use crate::dialect::RowmillDialect;
+use crate::error_place::placed;
 use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statement, flatten_chains};
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
@@ -64,6 +65,8 @@ pub struct Statement {
     text: Arc<str>,
     text_hash: u64,
     range: Range<usize>,
+    /// Where it begins in the text that was parsed.
+    begin: TextPosition,
     spellings: Spellings,
     parameters: usize,
     /// The names of the parameters, in the order of their numbers; empty if they have numbers only.
@@ -120,6 +123,17 @@ impl Statement {
     /// Returns the byte range of the statement in the text that was parsed.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
+    }
+
+    /// Adds a place in the text to an error of this statement that has none.
+    pub(crate) fn placed(&self, error: Error) -> Error {
+        placed(error, &self.text, self.begin)
+    }
+
+    /// Adds a place to an error of this statement that comes later, with its rows.
+    pub(crate) fn placer(&self) -> impl Fn(Error) -> Error + Send + 'static {
+        let (text, begin) = (Arc::clone(&self.text), self.begin);
+        move |error| placed(error, &text, begin)
     }
 
     /// Returns the hash of the text. Within one process, equal texts have equal hashes.
@@ -239,7 +253,11 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
     tokens
         .split(|token| token.token == Token::SemiColon)
         .filter_map(|tokens| Section::new(tokens, &mut cursor))
-        .map(|section| section?.parse(sql, levels, settings))
+        .map(|section| {
+            let section = section.map_err(|error| placed(error, sql, TextPosition { line: 1, column: 1 }))?;
+            let (range, begin) = (section.range.clone(), position_of(section.tokens[0].span.start));
+            section.parse(sql, levels, settings).map_err(|error| placed(error, &sql[range], begin))
+        })
         .collect()
 }
 
@@ -295,6 +313,7 @@ impl<'t> Section<'t> {
         }
         join_named(&mut tokens);
         // This must come before names are lowered, because `1m` and `1M` differ.
+        let end = tokens.last().map_or_else(Location::empty, |token| token.span.end);
         replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
         for token in &mut tokens {
@@ -303,12 +322,13 @@ impl<'t> Section<'t> {
         }
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
-        let time_clauses =
-            time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error))?.map(Arc::new);
+        let time_clauses = time_table::take_clauses(&dialect, &mut tokens)
+            .map_err(|error| parser_error(sql, error, end))?
+            .map(Arc::new);
         let mut parser = Parser::new(&dialect).with_recursion_limit(depth_max).with_tokens_with_locations(tokens);
         let mut body = parse_body(&mut parser).map_err(|error| match error {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
-            error => parser_error(sql, error),
+            error => parser_error(sql, error, end),
         })?;
         // This must come before `settle`, which refuses every lock clause that is still there.
         let locks_rows = take_lock(&mut body);
@@ -340,6 +360,7 @@ impl<'t> Section<'t> {
             text_hash: hash_of(&text),
             text,
             range: self.range,
+            begin: position_of(self.tokens[0].span.start),
             spellings,
             parameters: parameters.count()?,
             parameter_names: parameters.into_names(),
@@ -486,17 +507,33 @@ fn lower_name(token: &mut TokenWithSpan, spellings: &mut Spellings) {
     }
 }
 
-/// Converts the parser's error to ours, with the place of the error and an excerpt of the user's text.
-fn parser_error(sql: &str, error: ParserError) -> Error {
+/// Converts the parser's error to ours, with the place of the error and an excerpt of the user's text. `end` is the end
+/// of the statement.
+fn parser_error(sql: &str, error: ParserError, end: Location) -> Error {
     match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
             let (message, place) = position::split_place(&message);
-            syntax_error(sql, message, place)
+            // The parser gives no place to the end of the statement.
+            let at_end = message.ends_with("found: EOF").then_some(end);
+            syntax_error(sql, message, place.or(at_end))
         }
         ParserError::RecursionLimitExceeded => {
             Error::new(ErrorKind::StatementTooComplex, "the statement is nested deeper than the limit")
                 .hint("raise it with SET expression_depth_max = ...")
         }
+    }
+}
+
+fn position_of(place: Location) -> TextPosition {
+    TextPosition { line: place.line, column: place.column }
+}
+
+/// Returns a sentence as it goes on after a colon. Words in capital letters stay.
+fn with_small_letter(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
+        _ => sentence.to_owned(),
     }
 }
 
@@ -506,14 +543,16 @@ fn too_many_readings() -> Error {
 }
 
 fn syntax_error(sql: &str, message: &str, place: Option<Location>) -> Error {
-    let what = message.trim().trim_end_matches('.').replace("Expected: ", "expected ");
+    let what = message.trim().trim_end_matches('.').replace("Expected: ", "expected ").replace("EOF", "the end");
+    let what = with_small_letter(&what);
     let Some(place) = place.filter(|place| place.line > 0) else {
         return Error::new(ErrorKind::Syntax, format!("syntax error: {what}"));
     };
     // "found: x" repeats the token in lower case. We cut it off, because the excerpt shows the token as written.
     let what = what.split(", found:").next().unwrap_or(&what);
-    let near = position::excerpt(sql, place);
-    let position = TextPosition { line: place.line, column: place.column };
+    // What follows the end belongs to the next statement.
+    let near = if message.ends_with("found: EOF") { "" } else { position::excerpt(sql, place) };
+    let position = position_of(place);
     let place = format!("line {}, column {}", place.line, place.column);
     let message = match near {
         "" => format!("syntax error at the end ({place}): {what}"),

@@ -42,6 +42,7 @@ use arrow::array::RecordBatch;
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::DynamicFunction;
 
+pub(crate) use self::definition::key_columns;
 pub(crate) use self::keywords::rows as keywords;
 pub(crate) use self::oids::{ROLE as CATALOG_OWNER, TableIndex, indexes as table_indexes, owner_name, table_oid};
 pub(crate) use self::relations::view_columns;

@@ -7,6 +7,7 @@
 //! All steps but the last run on the caller's thread. The operators run on the engine's threads, or on the caller's
 //! thread if they have hardly any work ([`running`]).
 
+mod plan_work;
 mod running;
 
 use std::sync::Arc;

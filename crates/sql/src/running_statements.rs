@@ -156,7 +156,7 @@ mod tests {
         let client = Arc::new(ClientInfo { user: Some("ada".to_owned()), ..ClientInfo::default() });
         let first = statements.enter(&client, &Arc::from("SELECT 1"), 7, &Cancel::new());
         let second = statements.enter(&client, &Arc::from("SELECT 2"), 8, &cancel);
-        let progress = Progress { rows_done: 5, rows_total: None, spilled_bytes: 0, elapsed: Duration::ZERO };
+        let progress = Progress { rows_done: 5, ..Progress::default() };
         second.progress(None)(progress);
         let listed = statements.list();
         assert_eq!(listed.iter().map(|listed| &*listed.text).collect::<Vec<_>>(), ["SELECT 1", "SELECT 2"]);

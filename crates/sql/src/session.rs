@@ -195,7 +195,7 @@ impl Session {
             listed = Some(work.enter_list());
             dispatch::run(work)
         });
-        let outcome = naming_statement(ran, statement.shared_text())?;
+        let outcome = naming_statement(ran, statement)?;
         let outcome = admission::holding(outcome, permit);
         Ok(match (outcome, listed) {
             // The statement runs until its rows are taken.
@@ -219,7 +219,8 @@ impl Session {
         }
         let (started, now_us, progress) = (Instant::now(), now_us(), self.progress.clone());
         let mut this = Work { session: self, statement, params, cancel, started, now_us, progress };
-        with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
+        let done = with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)));
+        done.map_err(|error| statement.placed(error))
     }
 
     /// Runs `BEGIN` or `BEGIN READ ONLY`.

@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn tables_come_after_from_and_columns_elsewhere() {
-        assert_eq!(completed("SELECT * FROM to"), ["SELECT * FROM to", "SELECT * FROM towns"]);
+        assert_eq!(completed("SELECT * FROM tow"), ["SELECT * FROM towns"]);
         assert_eq!(completed("SELECT * FROM Größen, tow"), ["SELECT * FROM Größen, towns"]);
         assert_eq!(completed("INSERT INTO tow"), ["INSERT INTO towns"]);
         // Only the columns of the tables in the statement, also if those come later.

@@ -6,7 +6,7 @@ use rowmill_expr::{functions, text, typing};
 use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
 use sqlparser::ast::{BinaryOperator, Expr, Ident};
 
-use super::place::{start_of, suggest, type_names, unsupported};
+use super::place::{place_of, suggest, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, ScopeRelation};
 use super::{Binder, too_deep};
@@ -23,7 +23,10 @@ impl Binder<'_> {
         while let Expr::Nested(inner) = expr {
             expr = inner;
         }
-        self.deeper(1, |binder| binder.form(expr)).map_err(|error| self.at(error, start_of(expr)))
+        self.deeper(1, |binder| binder.form(expr)).map_err(|error| {
+            let place = place_of(&error, expr);
+            self.at(error, place)
+        })
     }
 
     fn form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
@@ -220,9 +223,13 @@ impl Binder<'_> {
             return Err(too_deep(deep_max));
         }
         let (op, right, whole) = rest.pop().expect("the expression is a binary operator");
-        let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, start_of(whole)))?;
+        let at_operator = |binder: &Self, error: Error, whole: &Expr| {
+            let place = place_of(&error, whole);
+            binder.at(error, place)
+        };
+        let mut bound = self.binary(at, op, right).map_err(|error| at_operator(self, error, whole))?;
         while let Some((op, right, whole)) = rest.pop() {
-            bound = self.binary_over(bound, op, right).map_err(|error| self.at(error, start_of(whole)))?;
+            bound = self.binary_over(bound, op, right).map_err(|error| at_operator(self, error, whole))?;
         }
         Ok(bound)
     }

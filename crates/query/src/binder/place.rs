@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, SqlType, TextPosition, nearest};
-use sqlparser::ast::{Expr, Spanned};
+use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, Value};
 use sqlparser::tokenizer::Span;
 
 /// Adds the line and the column at which `span` begins to `error`. An error that already has a position keeps it.
@@ -54,6 +54,37 @@ pub(crate) fn start_of(expr: &Expr) -> Span {
             other => return other.span(),
         };
     }
+}
+
+/// The position of an error about an expression: the literal that the error quotes, if it is an operand, otherwise the
+/// beginning of the expression.
+pub(crate) fn place_of(error: &Error, expr: &Expr) -> Span {
+    let operands: Vec<&Expr> = match expr {
+        Expr::BinaryOp { left, right, .. } => vec![left, right],
+        Expr::Between { low, high, .. } => vec![low, high],
+        Expr::InList { list, .. } => list.iter().collect(),
+        Expr::Cast { expr, .. } => vec![expr],
+        Expr::Function(call) => match &call.args {
+            FunctionArguments::List(list) => list.args.iter().filter_map(argument).collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    operands.into_iter().find_map(|operand| literal_in(error, operand)).unwrap_or_else(|| start_of(expr))
+}
+
+fn argument(argument: &FunctionArg) -> Option<&Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}
+
+/// The position of `operand` if it is the literal that `error` quotes at its beginning.
+fn literal_in(error: &Error, operand: &Expr) -> Option<Span> {
+    let Expr::Value(literal) = operand else { return None };
+    let Value::SingleQuotedString(text) = &literal.value else { return None };
+    error.message().strip_prefix('\'')?.strip_prefix(text.as_str())?.starts_with('\'').then_some(literal.span)
 }
 
 /// Adds a hint with names that are similar to `asked`.

@@ -1,7 +1,7 @@
 //! The name of a column without an alias: the text of its expression in a normal form.
 //!
-//! A column is written without its table and in the spelling of its table. A cast has the name of its operand.
-//! Parentheses appear only if the operators need them.
+//! A column is written without its table and in the spelling of its table. A cast has the name of its operand, and a
+//! window function that of its call: `lag(price)`. Parentheses appear only if the operators need them.
 
 use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
 
@@ -186,9 +186,7 @@ impl NameWriter<'_> {
         if let Some(treatment) = &call.null_treatment {
             self.out.push_str(&format!(" {treatment}"));
         }
-        if let Some(over) = &call.over {
-            self.raw(&format!(" OVER {over}"));
-        }
+        // The window is left out: a name should be short, and the windows of most statements are alike.
     }
 }
 

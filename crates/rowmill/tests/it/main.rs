@@ -22,6 +22,7 @@ mod materialized;
 mod numbered_types;
 mod pages;
 mod programs;
+mod progress;
 mod row_waits;
 mod spilling;
 mod sql_suite;
@@ -32,6 +33,7 @@ mod views_under_load;
 mod waiting_rows;
 mod wide_decimals;
 mod writers;
+mod wrong_statements;
 
 use std::path::PathBuf;
 

@@ -55,6 +55,7 @@ fn statement_json(statement: &RunningStatement) -> Json {
         json!({
             "rows_done": progress.rows_done,
             "rows_total": progress.rows_total,
+            "share": progress.share,
             "spilled_bytes": progress.spilled_bytes,
         })
     });

@@ -9,7 +9,7 @@ use rowmill_txn::SchemaDef;
 use super::yes_or_no;
 use crate::catalog::StatementContext;
 use crate::names::CATALOG;
-use crate::pg_catalog::{PgRows, table_indexes};
+use crate::pg_catalog::{PgRows, key_columns, table_indexes};
 
 /// A constraint of a table.
 struct Constraint<'c> {
@@ -45,11 +45,8 @@ fn each(context: &StatementContext, mut each: impl FnMut(&Constraint<'_>)) {
             let mut push = |name: &str, kind| each(&Constraint { schema, table, name: name.to_owned(), kind });
             for index in table_indexes(table).into_iter().filter(|index| index.is_unique) {
                 let columns = index.parts.iter().map(|part| part.column).collect();
-                let kind = if index.is_primary {
-                    ConstraintKind::PrimaryKey(columns)
-                } else {
-                    ConstraintKind::Unique(columns)
-                };
+                let kind =
+                    if index.is_primary { ConstraintKind::PrimaryKey(columns) } else { ConstraintKind::Unique(columns) };
                 push(&index.name, kind);
             }
             for check in &keyed.checks {
@@ -86,6 +83,26 @@ fn action(action: ReferentialAction) -> &'static str {
 
 fn column_name(table: &TableDef, id: ColumnId) -> &str {
     table.column_by_id(id).map_or("", |column| table.columns[column].name.as_str())
+}
+
+/// Our own table of indexes, which the standard lacks.
+pub(super) fn indexes(context: &Arc<StatementContext>, rows: &mut PgRows) {
+    let catalog = context.snapshot.catalog();
+    for schema in catalog.schemas() {
+        for table in catalog.tables(schema.id) {
+            for index in table_indexes(table) {
+                rows.push([
+                    ("table_catalog", CATALOG.into()),
+                    ("table_schema", schema.name.as_str().into()),
+                    ("table_name", table.name.as_str().into()),
+                    ("index_name", index.name.as_str().into()),
+                    ("index_columns", key_columns(table, index.parts).into()),
+                    ("is_unique", yes_or_no(index.is_unique)),
+                    ("is_primary", yes_or_no(index.is_primary)),
+                ]);
+            }
+        }
+    }
 }
 
 pub(super) fn table_constraints(context: &Arc<StatementContext>, rows: &mut PgRows) {

@@ -16,7 +16,7 @@
 use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Word};
 
 use super::{is_text, parser_error, syntax_error};
 use crate::dialect::RowmillDialect;
@@ -412,7 +412,8 @@ impl ClauseReader<'_> {
         let dialect = RowmillDialect::new(false, tokens.len());
         let mut parser =
             Parser::new(&dialect).with_recursion_limit(self.clauses.depth_max).with_tokens_with_locations(tokens);
-        read(&mut parser).map_err(|error| parser_error(self.clauses.sql, error))?;
+        let end = self.clauses.tokens.last().map_or_else(Location::empty, |token| token.span.end);
+        read(&mut parser).map_err(|error| parser_error(self.clauses.sql, error, end))?;
         self.at = (self.at + parser.index()).min(self.clauses.tokens.len());
         Ok(())
     }

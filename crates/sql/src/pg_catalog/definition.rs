@@ -11,7 +11,7 @@ use super::oids::{
 use crate::names::DEFAULT_SCHEMA;
 
 /// The columns of a key, separated by commas.
-fn key_columns(table: &TableDef, parts: &[KeyColumn]) -> String {
+pub(crate) fn key_columns(table: &TableDef, parts: &[KeyColumn]) -> String {
     let part = |part: &KeyColumn| {
         let column = table.column_by_id(part.column).map_or("?", |column| table.columns[column].name.as_str());
         format!("{}{}", pg_name(column), if part.descending { " DESC" } else { "" })

@@ -17,8 +17,10 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_exec::batch::Batches;
+use rowmill_query::PhysicalQuery;
 
 use super::ReadyQuery;
+use super::plan_work::{PlanWork, WorkDone};
 use crate::catalog::StatementContext;
 use crate::guards::catch_panics;
 use crate::outcome::{Progress, ProgressFn};
@@ -64,7 +66,17 @@ impl Running {
         let operators = begun.as_ref().map(Arc::downgrade).unwrap_or_default();
         let work = Producer::start(begun, &context);
         let schema = Arc::clone(query.schema());
-        let report = progress.map(|tell| Report { tell, operators, started, last: started });
+        let plan = Arc::clone(query.physical());
+        let report = progress.map(|tell| Report {
+            tell,
+            operators,
+            plan,
+            work: None,
+            share: None,
+            foreign_rows: 0,
+            started,
+            last: started,
+        });
         Running { work, schema, context, report, finished: false }
     }
 
@@ -197,6 +209,13 @@ fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result
 struct Report {
     tell: ProgressFn,
     operators: Weak<rowmill_exec::operator::Running>,
+    plan: Arc<PhysicalQuery>,
+    /// The expected work. Most statements end before their first report, so it is estimated only then.
+    work: Option<PlanWork>,
+    /// The share of the last report. The next one is never less.
+    share: Option<f64>,
+    /// The rows of files in the last report.
+    foreign_rows: u64,
     started: Instant,
     last: Instant,
 }
@@ -209,9 +228,25 @@ impl Report {
         self.last = Instant::now();
         let scans = context.scans.lock().clone();
         let rows_total = scans.iter().map(|scan| scan.rows_total()).sum();
-        let rows_done = scans.iter().map(|scan| scan.rows_done()).sum();
-        let spilled_bytes = self.operators.upgrade().map_or(0, |running| running.operator.spilled_bytes());
-        let (rows_total, elapsed) = (Some(rows_total), self.started.elapsed());
-        (self.tell)(Progress { rows_done, rows_total, spilled_bytes, elapsed });
+        let rows_of_tables: u64 = scans.iter().map(|scan| scan.rows_done()).sum();
+        let operators = self.operators.upgrade();
+        let spilled_bytes = operators.as_ref().map_or(0, |running| running.operator.spilled_bytes());
+        let work = operators.map(|running| self.work_done(&running)).unwrap_or_default();
+        self.share = work.share().map(|share| share.max(self.share.unwrap_or(0.0))).or(self.share);
+        self.foreign_rows = work.foreign_rows.max(self.foreign_rows);
+        (self.tell)(Progress {
+            rows_done: rows_of_tables + self.foreign_rows,
+            // The rows of files are not known before they are read.
+            rows_total: (self.foreign_rows == 0).then_some(rows_total),
+            share: self.share,
+            bytes_read: work.bytes_read,
+            memory_bytes: context.broker.used_bytes(),
+            spilled_bytes,
+            elapsed: self.started.elapsed(),
+        });
+    }
+
+    fn work_done(&mut self, running: &rowmill_exec::operator::Running) -> WorkDone {
+        self.work.get_or_insert_with(|| PlanWork::of(&self.plan)).done(&running.operator)
     }
 }

@@ -315,6 +315,7 @@ impl Report {
             return;
         }
         self.last = Instant::now();
-        tell(Progress { rows_done, rows_total, spilled_bytes: 0, elapsed: self.started.elapsed() });
+        let share = rows_total.filter(|total| *total > 0).map(|total| (rows_done as f64 / total as f64).min(1.0));
+        tell(Progress { rows_done, rows_total, share, elapsed: self.started.elapsed(), ..Progress::default() });
     }
 }

@@ -295,5 +295,7 @@ pub(super) fn bind_view(work: &Work<'_>, snapshot: &Arc<Snapshot>, sql: &str) ->
     let StatementBody::Sql(body) = statement.body() else { return Err(corrupt("a query")) };
     let Sql::Query(query) = &**body else { return Err(corrupt("a query")) };
     let context = work.context(Arc::clone(snapshot));
-    work.with_planning_room(|| engine_query::bind(&context, query, statement.spellings(), &[]))
+    let bound = work.with_planning_room(|| engine_query::bind(&context, query, statement.spellings(), &[]));
+    // Places in the text of the view are not those in the statement that runs.
+    bound.map_err(Error::without_position)
 }

@@ -1,7 +1,7 @@
 //! `SHOW`: lists objects and shows how they were defined.
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result};
-use rowmill_storage::{ForeignKeyDef, IdentityDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
+use rowmill_storage::{ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 use sqlparser::ast::{
     ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
@@ -19,6 +19,7 @@ use crate::function_list;
 use crate::names::{DEFAULT_SCHEMA, qualified};
 use crate::outcome::{Outcome, RowStream};
 use crate::parse::rule_text;
+use crate::pg_catalog::key_columns;
 use crate::session::Work;
 
 /// Runs every kind of `SHOW` except that of settings.
@@ -220,7 +221,7 @@ fn create_materialized(catalog: &Catalog, table: &TableDef, qualifier: &str) -> 
     format!("CREATE MATERIALIZED VIEW {qualifier}{name} ({columns}) {rule} AS {}", view.sql)
 }
 
-/// Returns a statement that creates an equal table.
+/// Returns the statements that create an equal table with its indexes.
 fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
     let columns: Vec<String> = table
         .columns
@@ -234,7 +235,33 @@ fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String 
         .chain(keys(catalog, table))
         .collect();
     let clauses = time_clause::text_of(table);
-    format!("CREATE TABLE {qualifier}{} ({}){clauses}", name_text(&table.name), columns.join(", "))
+    let name = format!("{qualifier}{}", name_text(&table.name));
+    format!("CREATE TABLE {name} ({}){clauses}{}", columns.join(", "), index_statements(table, &name))
+}
+
+/// Returns the statements that create the indexes of a table that are not unique, each after a semicolon. An index that a
+/// foreign key has made for itself comes with the foreign key.
+fn index_statements(table: &TableDef, name: &str) -> String {
+    let Some(keyed) = &table.keyed else { return String::new() };
+    let is_of_key = |index: &IndexDef, key: &ForeignKeyDef| {
+        let same_columns = index.parts.iter().map(|part| (part.column, part.descending));
+        let same_columns = same_columns.eq(key.columns.iter().map(|column| (*column, false)));
+        same_columns && index.name.to_lowercase().starts_with(&generated_name(table, &key.columns, "idx"))
+    };
+    let plain = keyed.indexes.iter().filter(|index| !index.unique);
+    let own = plain.filter(|index| !keyed.foreign_keys.iter().any(|key| is_of_key(index, key)));
+    let statement = |index: &IndexDef| {
+        let columns = key_columns(table, &index.parts);
+        format!("; CREATE INDEX {} ON {name} ({columns})", name_text(&index.name))
+    };
+    own.map(statement).collect()
+}
+
+/// The beginning of a name that was made of the names of a table and its columns, in lower case.
+fn generated_name(table: &TableDef, columns: &[ColumnId], ending: &str) -> String {
+    let names = columns.iter().filter_map(|id| Some(table.columns[table.column_by_id(*id)?].name.as_str()));
+    let parts: Vec<&str> = std::iter::once(table.name.as_str()).chain(names).chain([ending]).collect();
+    parts.join("_").to_lowercase()
 }
 
 fn identity_text(catalog: &Catalog, identity: &IdentityDef) -> String {
@@ -253,13 +280,7 @@ fn sequence_options(sequence: &SequenceDef) -> String {
 /// Returns the keys and conditions of a table. Indexes that are not unique have their own statements.
 fn keys(catalog: &Catalog, table: &TableDef) -> Vec<String> {
     let Some(keyed) = &table.keyed else { return Vec::new() };
-    let list = |parts: &[KeyColumn]| {
-        let part = |part: &KeyColumn| {
-            let column = table.column_by_id(part.column).map_or("?", |column| table.columns[column].name.as_str());
-            format!("{}{}", name_text(column), if part.descending { " DESC" } else { "" })
-        };
-        parts.iter().map(part).collect::<Vec<_>>().join(", ")
-    };
+    let list = |parts: &[KeyColumn]| key_columns(table, parts);
     let unique = keyed.indexes.iter().filter(|index| index.unique);
     let unique = unique.map(|index| format!("CONSTRAINT {} UNIQUE ({})", name_text(&index.name), list(&index.parts)));
     let checks = keyed.checks.iter();

@@ -137,7 +137,8 @@ fn an_error_in_the_text_of_a_view_does_not_point_into_the_statement() {
     connection.execute_batch("CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT a || 'x' AS b FROM t").expect("made");
     let error = connection.execute_batch("ALTER TABLE t DROP COLUMN a").expect_err("the view needs it");
     assert!(!error.message().contains("(line"), "{error}");
-    let error = connection.execute_batch("CREATE MATERIALIZED VIEW m AS SELECT b, nothing FROM v").expect_err("it is wrong");
+    let error =
+        connection.execute_batch("CREATE MATERIALIZED VIEW m AS SELECT b, nothing FROM v").expect_err("it is wrong");
     assert_eq!(error.position().map(|place| place.column), Some(41), "{error}");
     assert!(!error.message().contains("(line"), "{error}");
 }

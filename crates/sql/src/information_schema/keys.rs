@@ -45,8 +45,11 @@ fn each(context: &StatementContext, mut each: impl FnMut(&Constraint<'_>)) {
             let mut push = |name: &str, kind| each(&Constraint { schema, table, name: name.to_owned(), kind });
             for index in table_indexes(table).into_iter().filter(|index| index.is_unique) {
                 let columns = index.parts.iter().map(|part| part.column).collect();
-                let kind =
-                    if index.is_primary { ConstraintKind::PrimaryKey(columns) } else { ConstraintKind::Unique(columns) };
+                let kind = if index.is_primary {
+                    ConstraintKind::PrimaryKey(columns)
+                } else {
+                    ConstraintKind::Unique(columns)
+                };
                 push(&index.name, kind);
             }
             for check in &keyed.checks {

@@ -1,6 +1,5 @@
 //! Who a session acts for: the checks before each statement.
 
-
 use rowmill_base::{Error, ErrorKind, Result, RoleId};
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::Catalog;

@@ -1,5 +1,5 @@
-//! Runs clients, each on a thread of its own and without think times or at a steady rate, and analysts at the same time.
-//! A warm-up comes first; after it we measure.
+//! Runs clients, each on a thread of its own and without think times or at a steady rate, and analysts at the same
+//! time. A warm-up comes first; after it we measure.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -24,8 +24,8 @@ pub struct Run {
     pub world: World,
     /// The number of concurrent clients.
     pub clients: usize,
-    /// The transactions that all clients together begin in a second. Without a rate, each client begins one when the one
-    /// before has ended.
+    /// The transactions that all clients together begin in a second. Without a rate, each client begins one when the
+    /// one before has ended.
     pub rate: Option<f64>,
     /// The number of concurrent analysts. Their tables are made if they are missing.
     pub analysts: usize,
@@ -104,8 +104,8 @@ impl Pace {
     }
 
     /// Waits until the next transaction is due. Returns the moment from which its latency must count: if the one before
-    /// took too long, this one has waited for it since it was due. Returns `None` if the phase ends before, or if a client
-    /// has failed.
+    /// took too long, this one has waited for it since it was due. Returns `None` if the phase ends before, or if a
+    /// client has failed.
     fn wait(&mut self, phase: Phase, stop: &AtomicBool) -> Option<Instant> {
         let Pace::Steady { next, gap } = self else { return Some(Instant::now()) };
         let due = *next;

@@ -310,8 +310,8 @@ impl Error {
         self
     }
 
-    /// Removes the place in the statement's text, also from the message. An error about another text, for example that of
-    /// a view, must not point into the statement.
+    /// Removes the place in the statement's text, also from the message. An error about another text, for example that
+    /// of a view, must not point into the statement.
     #[must_use]
     pub fn without_position(mut self) -> Self {
         if let Some(TextPosition { line, column }) = self.0.position.take() {

@@ -12,8 +12,8 @@ use rowmill_storage::{
     write_block,
 };
 
-/// The seeds of a random test: `count` of them, or `long_count` if `ROWMILL_LONG` is set. A failed seed can be run alone
-/// with `ROWMILL_SEED`.
+/// The seeds of a random test: `count` of them, or `long_count` if `ROWMILL_LONG` is set. A failed seed can be run
+/// alone with `ROWMILL_SEED`.
 pub(crate) fn seeds(count: u64, long_count: u64) -> Range<u64> {
     let seed = std::env::var("ROWMILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let is_long = std::env::var_os("ROWMILL_LONG").is_some();

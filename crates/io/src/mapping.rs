@@ -459,8 +459,8 @@ fn write_zeros_to(mut file: &File, len: u64) -> io::Result<()> {
     io::copy(&mut io::repeat(0).take(len.saturating_sub(end)), &mut file).map(drop)
 }
 
-/// Has the system store the changed pages of a range of a file. With `waits`, returns when the device has them, else when
-/// the system has begun. The system tells of a failed write only once, so the caller must not drop the error.
+/// Has the system store the changed pages of a range of a file. With `waits`, returns when the device has them, else
+/// when the system has begun. The system tells of a failed write only once, so the caller must not drop the error.
 #[cfg(target_os = "linux")]
 pub(crate) fn store(file: &File, offset: u64, len: u64, waits: bool) -> io::Result<()> {
     let waited = if waits { libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER } else { 0 };

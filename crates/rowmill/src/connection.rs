@@ -390,8 +390,8 @@ impl Connection {
         self.session.check_append(schema, table)
     }
 
-    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. COPY may read
-    /// it whatever the role of the connection. `owner` names its purpose in errors and in `rowmill_spills()`.
+    /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. COPY may
+    /// read it whatever the role of the connection. `owner` names its purpose in errors and in `rowmill_spills()`.
     pub fn temporary_file(&mut self, owner: &'static str) -> Result<NamedTempFile> {
         self.session.temporary_file(owner)
     }

@@ -1,8 +1,8 @@
 //! The types of a statement's parameters: those that the client gives, those of their places, and text for the rest.
 //!
 //! The engine gets most values as texts or numbers, and the place of a parameter decides its type. For example,
-//! `WHERE day = $1` makes `$1` a date. Where the place decides nothing, as in `SELECT $1` or `$1 - $2`, the type that the
-//! client gives must decide. So the statement that the engine prepares has a cast there: `SELECT CAST($1 AS DATE)`.
+//! `WHERE day = $1` makes `$1` a date. Where the place decides nothing, as in `SELECT $1` or `$1 - $2`, the type that
+//! the client gives must decide. So the statement that the engine prepares has a cast there: `SELECT CAST($1 AS DATE)`.
 
 use rowmill::arrow::datatypes::SchemaRef;
 use rowmill::pg_types::{PgScalar, PgType};

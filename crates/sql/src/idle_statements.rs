@@ -22,8 +22,8 @@ pub struct IdleStatements {
 }
 
 impl IdleStatements {
-    /// Takes the cache that was given back last, if one was made for these settings and this actor. Otherwise returns an
-    /// empty one.
+    /// Takes the cache that was given back last, if one was made for these settings and this actor. Otherwise returns
+    /// an empty one.
     pub(crate) fn take(&self, settings: &Settings, actor: Actor) -> StatementCache {
         let mut caches = self.caches.lock();
         match caches.iter().rposition(|(made_for, of, _)| made_for == settings && *of == actor) {

@@ -1,5 +1,5 @@
-//! `json_build_object(key, value, ...)` and `json_build_array(value, ...)`: JSON texts of values, as `jsonb_build_object`
-//! and `jsonb_build_array` too.
+//! `json_build_object(key, value, ...)` and `json_build_array(value, ...)`: JSON texts of values, as
+//! `jsonb_build_object` and `jsonb_build_array` too.
 
 use std::sync::Arc;
 

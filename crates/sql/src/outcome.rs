@@ -99,8 +99,8 @@ pub struct Progress {
     pub rows_done: u64,
     /// The rows that the statement will read in total, if known.
     pub rows_total: Option<u64>,
-    /// The share of the whole work that is done, from 0 to 1, as far as the plan lets us estimate it: also that of joins,
-    /// sorts and groupings.
+    /// The share of the whole work that is done, from 0 to 1, as far as the plan lets us estimate it: also that of
+    /// joins, sorts and groupings.
     pub share: Option<f64>,
     /// The bytes of tables that were read.
     pub bytes_read: u64,

@@ -6,8 +6,8 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH`, those about roles and rights, and the
-//! clauses of time tables.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH`, those about roles and rights, and
+//! the clauses of time tables.
 
 mod access;
 mod alter_time_table;

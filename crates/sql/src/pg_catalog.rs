@@ -1,8 +1,8 @@
 //! `pg_catalog`: the contents of the database as the tables that PostgreSQL's tools read.
 //!
 //! Tools ask for them to show tables, columns, keys and indexes. Each table is computed from the statement's snapshot
-//! when a query reads it, as those of `information_schema` are. The numbers of objects (`oids`) follow from our own ids,
-//! which are never used again, so an object keeps its number for life.
+//! when a query reads it, as those of `information_schema` are. The numbers of objects (`oids`) follow from our own
+//! ids, which are never used again, so an object keeps its number for life.
 //!
 //! - `shapes`: the columns of all tables. `rows`: tables that are built row by row.
 //! - `oids`, `type_oids`: numbers of objects and of types.
@@ -11,8 +11,9 @@
 //! - `types`: types. `functions`: functions that can be called.
 //! - `sequences`: sequences, and the columns that own them. `descriptions`: comments. `activity`: rows of tables as the
 //!   statistics of PostgreSQL show them.
-//! - `definition`: definitions of objects as SQL. `calls`, `call_list`: the functions that tools call with these tables.
-//!   `privileges`: those about roles and rights. `names`: numbers of objects as names, and back. `sleep`: `pg_sleep`. `keywords`: `pg_get_keywords`.
+//! - `definition`: definitions of objects as SQL. `calls`, `call_list`: the functions that tools call with these
+//!   tables. `privileges`: those about roles and rights. `names`: numbers of objects as names, and back. `sleep`:
+//!   `pg_sleep`. `keywords`: `pg_get_keywords`.
 //!
 //! A table that none of them fills has no rows, because it is about things that we do not have.
 

@@ -1,8 +1,8 @@
 //! The statements that run at the moment, over all connections of a database.
 //!
-//! A statement enters the list when the engine begins it, and leaves it when its last row has been taken or its stream is
-//! dropped. Programs do not enter it: most of them take a few microseconds, and the entry would take a good part of that.
-//! A program that meets many rows gives up, and the engine runs its statement.
+//! A statement enters the list when the engine begins it, and leaves it when its last row has been taken or its stream
+//! is dropped. Programs do not enter it: most of them take a few microseconds, and the entry would take a good part of
+//! that. A program that meets many rows gives up, and the engine runs its statement.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! ANALYZE by itself: a background job makes statistics of keyed tables that have changed.
 //!
 //! A table is due when a tenth of its rows were written since its statistics were made. Without statistics, it is due
-//! when as many rows were written as it has. Commits count the rows that they write (`keyed/changed_counts.rs`) and ring the job. All tables that
-//! are due are analyzed in one transaction, because each change of the catalog makes sessions compile their programs
-//! again. It conflicts with no other transaction, unless one drops a table.
+//! when as many rows were written as it has. Commits count the rows that they write (`keyed/changed_counts.rs`) and
+//! ring the job. All tables that are due are analyzed in one transaction, because each change of the catalog makes
+//! sessions compile their programs again. It conflicts with no other transaction, unless one drops a table.
 //!
 //! ANALYZE reads the whole table. So after it, the job rests for many times as long as it took, and a table that grows
 //! fast is not read again and again.

@@ -1,8 +1,8 @@
 //! The pace of a checkpoint: it works a little and rests a little, so that a transaction soon finds a free processor.
 //!
 //! A checkpoint takes some hundred milliseconds of a processor. If it took them at once, while queries keep the other
-//! processors busy, a transaction would wait for its turn after each sync of the log: up to some milliseconds each time.
-//! A rest also lets the syncs of the log go between the writes of the checkpoint.
+//! processors busy, a transaction would wait for its turn after each sync of the log: up to some milliseconds each
+//! time. A rest also lets the syncs of the log go between the writes of the checkpoint.
 //!
 //! ```text
 //! checkpoint     ##..##..##..##..##..##      works for WORK, rests for REST
@@ -43,8 +43,8 @@ pub(crate) fn at_background_pace<T>(
     (result, rested)
 }
 
-/// Rests if this thread works at the pace of the background and has worked for long enough. The caller must hold no lock
-/// that a transaction may wait for.
+/// Rests if this thread works at the pace of the background and has worked for long enough. The caller must hold no
+/// lock that a transaction may wait for.
 #[inline]
 pub(crate) fn rest_if_due() {
     PACE.with(|of_thread| {

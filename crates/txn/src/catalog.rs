@@ -1,5 +1,5 @@
-//! The catalog: schemas, tables, views and roles by id and by name. It is immutable. A change makes a new catalog that shares
-//! all unchanged definitions.
+//! The catalog: schemas, tables, views and roles by id and by name. It is immutable. A change makes a new catalog that
+//! shares all unchanged definitions.
 //!
 //! Names keep their spelling but are looked up in lower case. For example, `Hits` and `hits` are the same table.
 

@@ -11,8 +11,8 @@
 //! Rows of time tables get other numbers when they move (`renumbering.rs`), so their numbers do not tell when they
 //! came. Then we compare the blocks and runs of both states. Rows of the same block or run are the same. All other rows
 //! of the older state are looked up under their translated numbers. A row that is not found was deleted, and a row of
-//! the newer state that no look-up found was inserted. Without translations, all rows of other blocks and runs count as deleted and inserted. These are
-//! too many, which is harmless: their groups are computed again.
+//! the newer state that no look-up found was inserted. Without translations, all rows of other blocks and runs count as
+//! deleted and inserted. These are too many, which is harmless: their groups are computed again.
 //!
 //! If the older state is not known, for example after a restart, we take all rows that may be new, and all rows that
 //! are marked as deleted now. These are too many too. The counts of the point show whether they are enough: if blocks

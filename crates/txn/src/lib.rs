@@ -20,8 +20,8 @@
 //! - `commit`, `change`: the commit, and its difference between two states.
 //! - `materialized`, `changed_rows`, `refreshes`: materialized views, the rows that have changed since a refresh, and
 //!   the refreshes of this process.
-//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `materialized_codec`, `comments`,
-//!   `codec`: a change and a state as bytes, for the log and for the base.
+//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `materialized_codec`,
+//!   `comments`, `codec`: a change and a state as bytes, for the log and for the base.
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`, `time_merge`: blocks of recent
 //!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move

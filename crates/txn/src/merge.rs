@@ -159,8 +159,8 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     Ok(true)
 }
 
-/// Writes `source` as a block of rows with ascending row numbers in the range `numbers`. If rows are missing in the range,
-/// the source must have one more column than the table: each row's distance from the beginning of the range.
+/// Writes `source` as a block of rows with ascending row numbers in the range `numbers`. If rows are missing in the
+/// range, the source must have one more column than the table: each row's distance from the beginning of the range.
 pub(crate) fn write_numbered(
     engine: &Core,
     def: &TableDef,

@@ -109,7 +109,8 @@ pub(crate) fn candidates(
         let mut group: Vec<usize> = group.into_iter().map(|at| in_time[at]).collect();
         group.sort_unstable();
         let filled: Vec<usize> = (group[0]..=group[group.len() - 1]).collect();
-        // Blocks in between join only if the time ranges still become shorter, because rewrites would not end otherwise.
+        // Blocks in between join only if the time ranges still become shorter, because rewrites would not end
+        // otherwise.
         if filled.len() <= FILLED_BLOCKS_MAX && gain(&filled.iter().map(|at| ranges[*at]).collect::<Vec<_>>()) > 0 {
             group = filled;
         }
@@ -169,8 +170,8 @@ fn gain(ranges: &[TimeRange]) -> i128 {
     ranges.iter().map(|range| range.length()).sum::<i128>() - TimeRange { first, last }.length()
 }
 
-/// Rewrites `group`, blocks in the order of their row numbers, as blocks that follow each other in time. Returns `false`
-/// if another commit replaced one of its blocks before this one could commit.
+/// Rewrites `group`, blocks in the order of their row numbers, as blocks that follow each other in time. Returns
+/// `false` if another commit replaced one of its blocks before this one could commit.
 pub(crate) fn rewrite(
     engine: &Core,
     table: &Arc<TableSnapshot>,

@@ -4,12 +4,12 @@
 //! entry: names, texts, casts, keys, files. Values are ordered as numbers.
 //!
 //! Arrow has neither unsigned numbers of 128 or 256 bits nor types of our own. We carry the values in arrays of
-//! `Decimal128`, or of `Decimal256` if they have more than 16 bytes, with one digit more than Arrow allows a decimal, so
-//! that no array from outside is mistaken for ours, and with a negative scale: -1 is the type with the code 1, and so
-//! on. The highest bit is flipped, so that the signed order of the array is the order of the values. So every kernel, key
-//! and encoding for decimals works on these types. Only code that treats values as quantities must tell the types apart:
-//! no DECIMAL has a negative scale. Such arrays must not leave the engine, because no other program can read them:
-//! results and files get texts.
+//! `Decimal128`, or of `Decimal256` if they have more than 16 bytes, with one digit more than Arrow allows a decimal,
+//! so that no array from outside is mistaken for ours, and with a negative scale: -1 is the type with the code 1, and
+//! so on. The highest bit is flipped, so that the signed order of the array is the order of the values. So every
+//! kernel, key and encoding for decimals works on these types. Only code that treats values as quantities must tell the
+//! types apart: no DECIMAL has a negative scale. Such arrays must not leave the engine, because no other program can
+//! read them: results and files get texts.
 
 mod ipv4;
 mod ipv6;

@@ -32,8 +32,8 @@ impl Completion {
         Completion { names: CatalogNames::new(database), files: FilenameCompleter::new() }
     }
 
-    /// Completes the word in `line` at the byte `cursor`. `before` are the earlier lines of the statement. Returns where
-    /// the word starts and what may take its place.
+    /// Completes the word in `line` at the byte `cursor`. `before` are the earlier lines of the statement. Returns
+    /// where the word starts and what may take its place.
     pub(crate) fn complete(&self, before: &str, line: &str, cursor: usize) -> Result<(usize, Vec<Pair>)> {
         let typed_line = &line[..cursor];
         if before.trim().is_empty() && typed_line.trim_start().starts_with('\\') {

@@ -231,7 +231,8 @@ impl Gaps {
         }
     }
 
-    /// Takes at most `rows_max` buckets of the gap that comes next. Appends their beginnings to `ticks`, if it is given.
+    /// Takes at most `rows_max` buckets of the gap that comes next. Appends their beginnings to `ticks`, if it is
+    /// given.
     pub(super) fn read_gap(&mut self, rows_max: usize, ticks: Option<&mut Vec<i64>>) -> Result<GapRows> {
         let gap = self.gap.as_mut().expect("a gap comes next");
         let mut taken = 0;

@@ -103,8 +103,8 @@ pub(super) struct KeyedRows<'a> {
 }
 
 impl SliceOrder {
-    /// Sorts rows by the numbers of their keys, which are places in `known`, and their buckets. The set holds the memory
-    /// of the order.
+    /// Sorts rows by the numbers of their keys, which are places in `known`, and their buckets. The set holds the
+    /// memory of the order.
     pub(super) fn of(numbers: &[u32], ticks: &[i64], known: &mut RowSet) -> Result<SliceOrder> {
         let first = ticks.iter().min().copied().unwrap_or_default();
         // Beginnings of buckets are multiples of many units, so their last bits are often the same.

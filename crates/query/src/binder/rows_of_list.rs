@@ -3,7 +3,8 @@
 //! | function | list |
 //! | --- | --- |
 //! | `generate_subscripts(list, dimension [, reverse])` | the positions of the items |
-//! | `_pg_expandarray(list)` | structs of an item `x` and its position `n`, as `information_schema` of PostgreSQL has it |
+//! | `_pg_expandarray(list)` | structs of an item `x` and its position `n`, as `information_schema` of PostgreSQL has
+//! it |
 
 use std::sync::Arc;
 

@@ -40,8 +40,8 @@ impl WideTotal {
             AggregateCall { function, arguments: vec![argument], kind: kinds.1, ..call.clone() }
         };
         let mut calls = Vec::new();
-        // Different values may have equal parts, and a volatile value would differ from part to part, so such values are
-        // kept whole.
+        // Different values may have equal parts, and a volatile value would differ from part to part, so such values
+        // are kept whole.
         let is_list = call.distinct || is_volatile_expr(value) || call.filter.as_ref().is_some_and(is_volatile_expr);
         if is_list {
             calls.push(aggregate("array_agg", value.clone()));

@@ -1,8 +1,8 @@
 //! A process that is killed while it writes a time table with DEDUP UPSERT KEYS must leave each key once, with the
 //! newest value that was acknowledged.
 //!
-//! Two writers work at the same time, each on keys of its own. Each prints a line for every step that has succeeded. The
-//! step in flight of each writer may be there afterwards or not, but it must not be there in part.
+//! Two writers work at the same time, each on keys of its own. Each prints a line for every step that has succeeded.
+//! The step in flight of each writer may be there afterwards or not, but it must not be there in part.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A chain of two materialized views that follow a table under a steady load, and under kills.
 //!
-//! A view that says that it is current must have exactly the rows of its query over the base table of the same snapshot.
-//! While rows come, a view is seldom current. So the load pauses from time to time until a snapshot in which both views
-//! are current was checked. `ROWMILL_LONG=1` takes the load for five minutes and kills two hundred times.
+//! A view that says that it is current must have exactly the rows of its query over the base table of the same
+//! snapshot. While rows come, a view is seldom current. So the load pauses from time to time until a snapshot in which
+//! both views are current was checked. `ROWMILL_LONG=1` takes the load for five minutes and kills two hundred times.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Drivers of other languages, where they can be installed: each runs a script of `clients/` against a new server.
 //!
-//! Python's drivers go into a virtual environment, and those of Node and Java into folders, below `target/clients`. They
-//! are installed once. Without the interpreter or the network, a test says so and is skipped.
+//! Python's drivers go into a virtual environment, and those of Node and Java into folders, below `target/clients`.
+//! They are installed once. Without the interpreter or the network, a test says so and is skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -145,7 +145,8 @@ fn statements_up_to_a_sync_are_one_transaction() {
     assert_eq!(client.query("SELECT * FROM t"), "TCZ");
 }
 
-/// `SELECT $1` gives a parameter no type, so the type that the client gives must hold, for the value and for the result.
+/// `SELECT $1` gives a parameter no type, so the type that the client gives must hold, for the value and for the
+/// result.
 #[test]
 fn a_parameter_whose_place_decides_nothing_has_the_type_of_the_client() {
     with_client(|client| async move {

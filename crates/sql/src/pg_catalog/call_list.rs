@@ -178,8 +178,8 @@ fn pg_setting(name: &str) -> Option<String> {
     found.map(|(_, value)| (*value).to_owned())
 }
 
-/// `format(pattern, value, ...)`: `%s` is a value, `%I` a name, `%L` a literal, `%%` a percent sign. NULL if the pattern
-/// is, or if a value is missing or the pattern has another form.
+/// `format(pattern, value, ...)`: `%s` is a value, `%I` a name, `%L` a literal, `%%` a percent sign. NULL if the
+/// pattern is, or if a value is missing or the pattern has another form.
 fn formatted(arguments: &[Option<&str>]) -> Option<String> {
     let (pattern, mut values) = (arguments[0]?, arguments[1..].iter());
     let mut text = String::with_capacity(pattern.len());

@@ -13,7 +13,8 @@ pub(super) fn oid(text: Option<&str>) -> Option<u32> {
     text?.trim().parse().ok()
 }
 
-/// Tables of the catalog with the numbers that PostgreSQL gives them, by which other tables say what kind an object has.
+/// Tables of the catalog with the numbers that PostgreSQL gives them, by which other tables say what kind an object
+/// has.
 const CATALOG_TABLES: [(&str, u32); 11] = [
     ("pg_attrdef", 2604),
     ("pg_attribute", 1249),

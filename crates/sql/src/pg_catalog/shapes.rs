@@ -1,7 +1,7 @@
 //! The columns of the tables of `pg_catalog` and `information_schema`, with their types.
 //!
-//! They are those of PostgreSQL 15. `tables.txt` lists them: the name of a table, and below it, indented, its columns as
-//! `name:type`. A table that nothing else in this crate fills has no rows.
+//! They are those of PostgreSQL 15. `tables.txt` lists them: the name of a table, and below it, indented, its columns
+//! as `name:type`. A table that nothing else in this crate fills has no rows.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

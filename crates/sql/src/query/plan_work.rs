@@ -1,9 +1,9 @@
 //! How much of the work of a plan is done: for the progress of a statement.
 //!
 //! The work of an operator is the number of rows that it is expected to give; the work of a scan is the rows of its
-//! table. The part that is done is the rows given so far, at most the expected ones. Estimates are often wrong, so we use a
-//! fact where we have one: when a sort, a grouping or a window gives its first row, everything below it is done, and when
-//! a join reads its probe side, everything below its build side is done.
+//! table. The part that is done is the rows given so far, at most the expected ones. Estimates are often wrong, so we
+//! use a fact where we have one: when a sort, a grouping or a window gives its first row, everything below it is done,
+//! and when a join reads its probe side, everything below its build side is done.
 
 use std::sync::atomic::Ordering;
 

@@ -239,8 +239,8 @@ fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String 
     format!("CREATE TABLE {name} ({}){clauses}{}", columns.join(", "), index_statements(table, &name))
 }
 
-/// Returns the statements that create the indexes of a table that are not unique, each after a semicolon. An index that a
-/// foreign key has made for itself comes with the foreign key.
+/// Returns the statements that create the indexes of a table that are not unique, each after a semicolon. An index that
+/// a foreign key has made for itself comes with the foreign key.
 fn index_statements(table: &TableDef, name: &str) -> String {
     let Some(keyed) = &table.keyed else { return String::new() };
     let is_of_key = |index: &IndexDef, key: &ForeignKeyDef| {

@@ -2,8 +2,8 @@
 //! in a range.
 //!
 //! Both decode as little as possible. The base, the least step and the width of a vector tell which values it can have,
-//! so most vectors are skipped or taken whole. The others are compared in their packed form, in the lanes that they are unpacked to,
-//! without adding the base to each value.
+//! so most vectors are skipped or taken whole. The others are compared in their packed form, in the lanes that they are
+//! unpacked to, without adding the base to each value.
 
 use rowmill_base::Result;
 

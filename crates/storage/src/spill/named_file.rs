@@ -1,7 +1,7 @@
 //! A temporary file with a path, for readers that take one.
 //!
-//! It is in the folder of the process and counts in the quota, as spilled state does. So a long one cannot fill the disk,
-//! and the next process removes the files of one that has crashed.
+//! It is in the folder of the process and counts in the quota, as spilled state does. So a long one cannot fill the
+//! disk, and the next process removes the files of one that has crashed.
 
 use std::fs::File;
 use std::io::Write;

@@ -29,8 +29,8 @@ pub trait RowTest {
     /// Whether a row is wanted.
     fn test(&mut self, key: &[u8], row: &[u8]) -> Result<bool>;
 
-    /// Tests many rows at once: appends the places of the wanted ones to `wanted`, ascending. `keys` and `rows` have the
-    /// same length. Returns `false` if each row must be tested by itself, and then has done nothing.
+    /// Tests many rows at once: appends the places of the wanted ones to `wanted`, ascending. `keys` and `rows` have
+    /// the same length. Returns `false` if each row must be tested by itself, and then has done nothing.
     fn test_run(&mut self, _keys: &[&[u8]], _rows: &[&[u8]], _wanted: &mut Vec<u32>) -> Result<bool> {
         Ok(false)
     }

@@ -130,7 +130,8 @@ impl OpenTree {
         self.store(&state, next, free)
     }
 
-    /// The free pages for a change of `state`, which the caller reads. Those that no read of any process needs are ready.
+    /// The free pages for a change of `state`, which the caller reads. Those that no read of any process needs are
+    /// ready.
     fn free_for(&self, state: &TreeState) -> Result<FreePages> {
         let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
         let mut free = self.free.lock().clone();

@@ -16,8 +16,8 @@ use super::page::{
 };
 use crate::background_pace::rest_if_due;
 
-/// Bytes of neighbouring pages to gather before a call, and bytes that the system stores in one step. A commit that syncs
-/// the log at the same time waits for at most two steps, and not for the pages of a whole checkpoint.
+/// Bytes of neighbouring pages to gather before a call, and bytes that the system stores in one step. A commit that
+/// syncs the log at the same time waits for at most two steps, and not for the pages of a whole checkpoint.
 const STEP_BYTES: usize = 256 << 10;
 
 /// The range of a step in which nothing was written yet.

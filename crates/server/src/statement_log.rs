@@ -44,12 +44,18 @@ impl ServerLogs {
         let client = clock.client.map(|client| client.to_string()).unwrap_or_default();
         let (user, shown) = (clock.user, shown(sql));
         if is_audited {
-            tracing::info!(target: "rowmill::audit", user, client, ms, sqlstate = outcome, statement = shown, "definition");
+            tracing::info!(
+                target: "rowmill::audit", user, client, ms, sqlstate = outcome, statement = shown, "definition"
+            );
         }
         if is_slow {
-            tracing::warn!(target: "rowmill::query", user, client, ms, sqlstate = outcome, statement = shown, "slow statement");
+            tracing::warn!(
+                target: "rowmill::query", user, client, ms, sqlstate = outcome, statement = shown, "slow statement"
+            );
         } else if self.all_statements {
-            tracing::info!(target: "rowmill::query", user, client, ms, sqlstate = outcome, statement = shown, "statement");
+            tracing::info!(
+                target: "rowmill::query", user, client, ms, sqlstate = outcome, statement = shown, "statement"
+            );
         }
     }
 }

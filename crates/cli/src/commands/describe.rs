@@ -36,8 +36,9 @@ fn keys(name: &str, runner: &mut Runner) -> Result<String> {
         (
             "Indexes",
             format!(
-                "SELECT c.relname || ': ' || CASE WHEN indisprimary THEN 'PRIMARY KEY ' WHEN indisunique THEN 'UNIQUE ' \
-                 ELSE '' END || split_part(pg_get_indexdef(indexrelid), ' USING btree ', 2) \
+                "SELECT c.relname || ': ' || CASE WHEN indisprimary THEN 'PRIMARY KEY ' \
+                 WHEN indisunique THEN 'UNIQUE ' ELSE '' END \
+                 || split_part(pg_get_indexdef(indexrelid), ' USING btree ', 2) \
                  FROM pg_catalog.pg_index JOIN pg_catalog.pg_class AS c ON c.oid = indexrelid \
                  WHERE indrelid = {name}::regclass ORDER BY NOT indisprimary, 1"
             ),

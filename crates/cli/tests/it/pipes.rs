@@ -270,7 +270,8 @@ fn the_demo_ends_quietly_when_its_reader_leaves() {
 fn copies_go_through_the_streams() {
     let folder = folder();
     let script = "CREATE TABLE t (a INTEGER, b TEXT);\nCOPY t FROM STDIN;\n1\tone; two\n2\t\\N\n\\.\n\
-                  COPY t FROM STDIN CSV;\n3,\"x\"\n\\.\nCOPY (SELECT * FROM t ORDER BY a) TO STDOUT;\nSELECT COUNT(*) AS n FROM t;\n";
+                  COPY t FROM STDIN CSV;\n3,\"x\"\n\\.\nCOPY (SELECT * FROM t ORDER BY a) TO STDOUT;\n\
+                  SELECT COUNT(*) AS n FROM t;\n";
     let ran = run(folder.path(), &["db"], script);
     assert_eq!(printed(&ran), "1\tone; two\n2\t\\N\n3\tx\nn\n3\n");
     // A statement of the command line takes the whole standard input.
@@ -322,7 +323,8 @@ fn the_exit_code_says_what_has_happened() {
 fn charts_are_as_their_golden_file_says() {
     let folder = folder();
     let script = "SELECT x, x * x AS square, 50 * x AS line FROM generate_series(-10, 60) AS g (x) \\plot\n\
-        SELECT TIMESTAMP '2026-01-01' + INTERVAL '1 hour' * x AS at, x % 24 AS load FROM generate_series(0, 71) AS g (x) \\plot\n\
+        SELECT TIMESTAMP '2026-01-01' + INTERVAL '1 hour' * x AS at, x % 24 AS load \
+        FROM generate_series(0, 71) AS g (x) \\plot\n\
         SELECT c AS country, n FROM (VALUES ('DE', 12), ('FR', 7.5), ('漢字', NULL), ('US', -3)) AS v (c, n) \\plot\n";
     check_golden("plot.txt", printed(&run(folder.path(), &["--format", "table"], script)));
     for (wrong, message) in [

@@ -10,7 +10,8 @@ const STATEMENTS: &str = include_str!("wrong_statements.sql");
 
 const SCHEMA: &str = "CREATE TABLE towns (id INTEGER PRIMARY KEY, name TEXT NOT NULL, people INTEGER, founded DATE);
     CREATE TABLE plain (a INTEGER, b TEXT, c DOUBLE, d BOOLEAN, e DATE);
-    CREATE TABLE visits (at TIMESTAMP NOT NULL, page TEXT, ms INTEGER, amount DECIMAL(8, 2)) TIMESTAMP(at) PARTITION BY DAY;
+    CREATE TABLE visits (at TIMESTAMP NOT NULL, page TEXT, ms INTEGER, amount DECIMAL(8, 2))
+        TIMESTAMP(at) PARTITION BY DAY;
     CREATE VIEW big AS SELECT * FROM towns WHERE people > 1000;
     CREATE SEQUENCE ticket;
     CREATE INDEX by_people ON towns (people);

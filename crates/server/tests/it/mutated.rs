@@ -64,8 +64,8 @@ fn login() -> Vec<u8> {
 
 fn request() -> Vec<u8> {
     let body = r#"{"sql": "SELECT $1 + 1, $2", "params": [41, "x"]}"#;
-    let head = "POST /query?format=csv HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Basic \
-        YW5uOnJpZ2h0\r\n";
+    let head = "POST /query?format=csv HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+        Authorization: Basic YW5uOnJpZ2h0\r\n";
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
@@ -87,7 +87,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         4 => (any::<usize>(), byte).prop_map(|(at, byte)| Change::Set(at, byte)),
         1 => (any::<usize>(), 1..20_usize).prop_map(|(at, count)| Change::Remove(at, count)),
-        1 => (any::<usize>(), proptest::collection::vec(any::<u8>(), 1..20)).prop_map(|(at, more)| Change::Insert(at, more)),
+        1 => (any::<usize>(), proptest::collection::vec(any::<u8>(), 1..20))
+            .prop_map(|(at, more)| Change::Insert(at, more)),
         1 => (any::<usize>(), 1..60_usize).prop_map(|(at, count)| Change::Repeat(at, count)),
         1 => any::<usize>().prop_map(Change::Cut),
     ];

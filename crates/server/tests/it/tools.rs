@@ -82,13 +82,15 @@ fn dbeaver_lists_objects() {
             &["child|kids|NULL", "events|NULL|NULL", "parent|NULL|NULL", "v|NULL|NULL"],
         ),
         (
-            "SELECT a.attname, a.atttypid, pg_catalog.pg_get_expr(ad.adbin, ad.adrelid, true) as def_value, dsc.description
+            "SELECT a.attname, a.atttypid, pg_catalog.pg_get_expr(ad.adbin, ad.adrelid, true) as def_value,
+                dsc.description
                 FROM pg_catalog.pg_attribute a INNER JOIN pg_catalog.pg_class c ON (a.attrelid=c.oid)
                 LEFT OUTER JOIN pg_catalog.pg_attrdef ad ON (a.attrelid=ad.adrelid AND a.attnum = ad.adnum)
                 LEFT OUTER JOIN pg_catalog.pg_description dsc ON (c.oid=dsc.objoid AND a.attnum = dsc.objsubid)
                 LEFT OUTER JOIN pg_depend dep on dep.refobjid = a.attrelid AND dep.deptype = 'i'
                 and dep.refobjsubid = a.attnum and dep.classid = dep.refclassid
-                WHERE NOT a.attisdropped AND c.relkind not in ('i','I','c') AND c.oid='child'::regclass ORDER BY a.attnum",
+                WHERE NOT a.attisdropped AND c.relkind not in ('i','I','c') AND c.oid='child'::regclass
+                ORDER BY a.attnum",
             &["id|20|NULL|NULL", "p|20|NULL|NULL", "n|1700|1.5|price", "tags|1009|NULL|NULL"],
         ),
         (
@@ -115,12 +117,14 @@ fn metabase_and_grafana_list_tables_and_columns() {
                 col_description(CAST(CAST(format('%I.%I', CAST(c.table_schema AS text), CAST(c.table_name AS text))
                 AS regclass) AS oid), c.ordinal_position) AS \"field-comment\"
                 FROM information_schema.columns AS c LEFT JOIN (
-                    SELECT tc.table_schema, tc.table_name, kc.column_name FROM information_schema.table_constraints AS tc
+                    SELECT tc.table_schema, tc.table_name, kc.column_name
+                    FROM information_schema.table_constraints AS tc
                     INNER JOIN information_schema.key_column_usage AS kc ON tc.constraint_name = kc.constraint_name
                     AND tc.table_schema = kc.table_schema AND tc.table_name = kc.table_name
                     WHERE tc.constraint_type = 'PRIMARY KEY') AS pk
                 ON c.table_schema = pk.table_schema AND c.table_name = pk.table_name AND c.column_name = pk.column_name
-                WHERE c.table_schema !~ '^information_schema|catalog_history|pg_' AND c.table_name = 'child' ORDER BY 3",
+                WHERE c.table_schema !~ '^information_schema|catalog_history|pg_' AND c.table_name = 'child'
+                ORDER BY 3",
             &["id|int8|0|t|NULL", "p|int8|1|f|NULL", "n|numeric|2|f|price", "tags|_text|3|f|NULL"],
         ),
         (
@@ -165,7 +169,8 @@ fn frameworks_and_odbc_read_keys_and_columns() {
             "SELECT indexname, array_agg(attname ORDER BY arridx), array_agg(ordering ORDER BY arridx) FROM (
                 SELECT c2.relname as indexname, idx.*, attr.attname,
                 CASE am.amname WHEN 'btree' THEN CASE (option & 1) WHEN 1 THEN 'DESC' ELSE 'ASC' END END as ordering
-                FROM (SELECT * FROM pg_index i, unnest(i.indkey, i.indoption) WITH ORDINALITY koi(key, option, arridx)) idx
+                FROM (SELECT * FROM pg_index i, unnest(i.indkey, i.indoption)
+                WITH ORDINALITY koi(key, option, arridx)) idx
                 LEFT JOIN pg_class c ON idx.indrelid = c.oid LEFT JOIN pg_class c2 ON idx.indexrelid = c2.oid
                 LEFT JOIN pg_am am ON c2.relam = am.oid
                 LEFT JOIN pg_attribute attr ON attr.attrelid = c.oid AND attr.attnum = idx.key

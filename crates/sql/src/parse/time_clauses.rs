@@ -588,8 +588,8 @@ impl ClauseReader<'_> {
             return false;
         }
         let mut tokens = self.clauses.tokens[next.at..].iter().filter(|token| is_text(token)).map(|token| &token.token);
-        let is_call = matches!(tokens.next(), Some(Token::Word(word)) if word.quote_style.is_some() && word.value == "ordered join");
-        is_call
+        let is_marker = |word: &Word| word.quote_style.is_some() && word.value == "ordered join";
+        matches!(tokens.next(), Some(Token::Word(word)) if is_marker(word))
             && tokens.next() == Some(&Token::LParen)
             && matches!(tokens.next(), Some(Token::SingleQuotedString(kind)) if kind == "horizon")
     }

@@ -159,7 +159,7 @@ impl AsyncRead for HttpStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let HttpStream { transport, is_admitted, login_ends, .. } = self.get_mut();
         let read = Pin::new(transport).poll_read(context, buffer);
-        let is_late = || !is_admitted.load(Ordering::Relaxed) && login_ends.as_mut().poll(context).is_ready();
+        let mut is_late = || !is_admitted.load(Ordering::Relaxed) && login_ends.as_mut().poll(context).is_ready();
         if read.is_pending() && is_late() {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no request was let in in time")));
         }

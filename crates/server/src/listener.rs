@@ -73,7 +73,8 @@ async fn serve(stream: TcpStream, client: SocketAddr, shared: Arc<ServerShared>)
         return refuse(&mut stream, &error).await;
     };
     let request = tokio::select! {
-        request = timeout(limits.login_timeout, start(&mut stream, client, &shared)) => request,
+        // In a box, so that an idle connection does not hold the memory of its login.
+        request = timeout(limits.login_timeout, Box::pin(start(&mut stream, client, &shared))) => request,
         () = shared.stop.stopping() => return refuse(&mut stream, &stopping()).await,
     };
     let login = match request {
@@ -148,19 +149,19 @@ async fn log_in(
     admitted: AdmittedClient,
     client: SocketAddr,
     shared: &Arc<ServerShared>,
-) -> Result<(PgSession, BytesMut), WireError> {
+) -> Result<(Box<PgSession>, BytesMut), WireError> {
     let shared = Arc::clone(shared);
     let made = spawn_blocking(move || {
         let AdmittedClient { request, login, mut proof } = admitted;
         let (mut session, key) = PgSession::new(shared, client, &login).map_err(|error| WireError::of(&error))?;
         proof.extend_from_slice(&request.answer(&mut session, &login, &key)?);
-        Ok((session, proof))
+        Ok((Box::new(session), proof))
     });
     made.await.unwrap_or_else(|error| Err(WireError::new("XX000", format!("the login failed: {error}"))))
 }
 
 /// Runs a session until its end: waits for bytes here, and lets a session thread work on them.
-async fn run(transport: ClientTransport, mut session: PgSession, shared: &Arc<ServerShared>) {
+async fn run(transport: ClientTransport, mut session: Box<PgSession>, shared: &Arc<ServerShared>) {
     let Some((mut stream, mut tls)) = transport.into_parts() else { return };
     let mut input = BytesMut::new();
     // What the handshake has read of the first message is in the state of TLS already, not in the socket.

@@ -4,18 +4,21 @@
 //! | --- | --- |
 //! | `Authorization: Basic ...` | the name and the password of a role |
 //! | `Authorization: Bearer ...`, `Authorization: Token ...` | a token of a role; clients of InfluxDB write `Token` |
+//!
+//! A connection ends if none of its requests was let in within the time for a login. So clients that never finish a
+//! request, or never prove who they are, hold no connection for long.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONNECTION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
@@ -27,7 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::{error_response, failure};
 use crate::event::ServerEvent;
@@ -50,11 +53,18 @@ pub(super) struct HttpConnections {
 pub(super) struct HttpStream {
     transport: ClientTransport,
     shared: Arc<ServerShared>,
+    /// Whether a request of the connection was let in.
+    is_admitted: Arc<AtomicBool>,
+    /// The end of the time for a login.
+    login_ends: Pin<Box<Sleep>>,
 }
 
 /// The client of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HttpPeer(SocketAddr);
+#[derive(Clone, Debug)]
+pub(super) struct HttpPeer {
+    address: SocketAddr,
+    is_admitted: Arc<AtomicBool>,
+}
 
 impl HttpConnections {
     pub(super) fn start(listener: TcpListener, shared: &Arc<ServerShared>) -> io::Result<HttpConnections> {
@@ -78,7 +88,7 @@ async fn accept(listener: TcpListener, shared: Arc<ServerShared>, sender: mpsc::
             }
             Err(error) => {
                 shared.report(&ServerEvent::AcceptFailed { reason: error.to_string() });
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -92,7 +102,12 @@ async fn receive(
 ) {
     let open = shared.http_connections.fetch_add(1, Ordering::Relaxed);
     let _ = stream.set_nodelay(true);
-    let mut stream = HttpStream { transport: ClientTransport::Plain(stream), shared: Arc::clone(&shared) };
+    let mut stream = HttpStream {
+        transport: ClientTransport::Plain(stream),
+        shared: Arc::clone(&shared),
+        is_admitted: Arc::default(),
+        login_ends: Box::pin(sleep(shared.limits.login_timeout)),
+    };
     if open >= shared.limits.connections_max {
         let reason = "there are too many connections of HTTP already".to_owned();
         return shared.report(&ServerEvent::Refused { client, reason });
@@ -130,7 +145,7 @@ impl Listener for HttpConnections {
 
 impl Connected<IncomingStream<'_, HttpConnections>> for HttpPeer {
     fn connect_info(stream: IncomingStream<'_, HttpConnections>) -> HttpPeer {
-        HttpPeer(*stream.remote_addr())
+        HttpPeer { address: *stream.remote_addr(), is_admitted: Arc::clone(&stream.io().is_admitted) }
     }
 }
 
@@ -142,7 +157,13 @@ impl Drop for HttpStream {
 
 impl AsyncRead for HttpStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().transport).poll_read(context, buffer)
+        let HttpStream { transport, is_admitted, login_ends, .. } = self.get_mut();
+        let read = Pin::new(transport).poll_read(context, buffer);
+        let mut is_late = || !is_admitted.load(Ordering::Relaxed) && login_ends.as_mut().poll(context).is_ready();
+        if read.is_pending() && is_late() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no request was let in in time")));
+        }
+        read
     }
 }
 
@@ -164,7 +185,7 @@ impl AsyncWrite for HttpStream {
 /// server is healthy is open to all.
 pub(super) async fn admit(
     State(shared): State<Arc<ServerShared>>,
-    ConnectInfo(HttpPeer(client)): ConnectInfo<HttpPeer>,
+    ConnectInfo(HttpPeer { address: client, is_admitted }): ConnectInfo<HttpPeer>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -178,6 +199,7 @@ pub(super) async fn admit(
     match checked {
         Ok(Ok(Ok(mut login))) => {
             login.client = Some(client);
+            is_admitted.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(login);
             next.run(request).await
         }
@@ -220,6 +242,7 @@ fn unauthorized(fault: LoginFault) -> Response {
     let mut response = failure(StatusCode::UNAUTHORIZED, "28P01", message);
     let challenge = HeaderValue::from_static("Basic realm=\"rowmill\", charset=\"UTF-8\"");
     response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

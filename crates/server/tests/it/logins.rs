@@ -398,6 +398,26 @@ fn requests_over_https_and_a_new_certificate_without_a_restart() {
 }
 
 #[test]
+fn a_request_that_never_ends_or_proves_nothing_loses_its_connection() {
+    let limits = ServerLimits { login_timeout: Duration::from_millis(300), ..limits() };
+    let server = TestServer::with_options(database(), ServerOptions { limits, ..ServerOptions::default() });
+    for request in
+        ["", "GET /query HT", "POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nSELECT 1;"]
+    {
+        let mut stream = TcpStream::connect(server.http_address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer);
+        assert!(ended.is_ok(), "{request}: {ended:?}");
+    }
+    // A request that was let in may take longer.
+    let answer =
+        ask(&server, "POST", "/query", &[ANN], b"SELECT COUNT(*) FROM range(3000) AS a(x), range(3000) AS b(y)");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
 fn other_machines_are_only_served_if_there_are_users() {
     let open = ServerOptions { pg: "0.0.0.0:0".parse().ok(), ..ServerOptions::default() };
     let refused = rowmill_server::Server::start(Database::memory().unwrap(), open.clone());

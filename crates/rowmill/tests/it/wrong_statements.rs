@@ -19,7 +19,7 @@ const SCHEMA: &str = "CREATE TABLE towns (id INTEGER PRIMARY KEY, name TEXT NOT 
 
 /// Texts of the implementation, which no user should have to read.
 const OF_THE_IMPLEMENTATION: &[&str] = &[
-    "Some(", "None", "Ident", "Expr", "Value(", "Span", "EOF", "unwrap", " { ", "binder", "subplan", "planner", "AST",
+    "Some(", "None", "Ident", "Expr", "Value(", "Span", "EOF", "unwrap", " { ", "binder", "subplan", "planner",
     "lowering", "DataType", "Utf8", "Int64",
 ];
 

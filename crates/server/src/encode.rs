@@ -77,8 +77,31 @@ pub(crate) struct WireColumn {
     pub(crate) name: String,
     pub(crate) kind: PgType,
     modifier: i32,
-    /// The number of the table and the place of the column whose values it shows, or zeros.
-    origin: (i32, i16),
+    /// The stored column whose values it shows, if there is one.
+    origin: Option<ColumnOrigin>,
+}
+
+/// The number of `varchar`, by which a column of a limited length is described. Its values are written as texts.
+const VARCHAR_OID: u32 = 1043;
+/// PostgreSQL adds this to the length in the modifier of a type.
+const VARCHAR_HEADER: i32 = 4;
+
+/// A stored column that a result shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ColumnOrigin {
+    table: u32,
+    /// The place of the column, counted from 1.
+    place: i16,
+    /// The characters that a VARCHAR may have.
+    chars_max: Option<i32>,
+}
+
+impl ColumnOrigin {
+    fn of(field: &Field) -> Option<ColumnOrigin> {
+        let mut numbers = field.metadata().get(ORIGIN)?.split(' ');
+        let (table, place) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+        Some(ColumnOrigin { table, place, chars_max: numbers.next().and_then(|chars| chars.parse().ok()) })
+    }
 }
 
 /// Returns the columns of a result.
@@ -89,15 +112,9 @@ pub(crate) fn wire_columns(schema: &Schema) -> Vec<WireColumn> {
         name: field.name().clone(),
         kind: PgType::of_field(field),
         modifier: modifier(field.data_type()),
-        origin: origin_of(field).unwrap_or_default(),
+        origin: ColumnOrigin::of(field),
     };
     fields.map(column).collect()
-}
-
-fn origin_of(field: &Field) -> Option<(i32, i16)> {
-    let (table, place) = field.metadata().get(ORIGIN)?.split_once(' ')?;
-    // The message has the bits of a number without a sign.
-    Some((table.parse::<u32>().ok()?.cast_signed(), place.parse().ok()?))
 }
 
 /// Returns the description of a result. `format` gives the form of each column.
@@ -105,8 +122,15 @@ pub(crate) fn row_description(columns: &[WireColumn], format: impl Fn(usize) -> 
     let field = |(index, column): (usize, &WireColumn)| {
         // A zero byte would end the name.
         let name = column.name.replace('\0', " ");
-        let (kind, (table, place)) = (column.kind, column.origin);
-        FieldDescription::new(name, table, place, kind.oid(), kind.size(), column.modifier, format(index).code())
+        let kind = column.kind;
+        let (oid, modifier) = match column.origin.and_then(|origin| origin.chars_max) {
+            Some(chars) => (VARCHAR_OID, chars.saturating_add(VARCHAR_HEADER)),
+            None => (kind.oid(), column.modifier),
+        };
+        // The message has the bits of a number without a sign.
+        let origin = column.origin.map(|origin| (origin.table.cast_signed(), origin.place));
+        let (table, place) = origin.unwrap_or_default();
+        FieldDescription::new(name, table, place, oid, kind.size(), modifier, format(index).code())
     };
     RowDescription::new(columns.iter().enumerate().map(field).collect())
 }

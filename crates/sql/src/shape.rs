@@ -126,7 +126,7 @@ pub(crate) fn result_schema(bound: &BoundQuery) -> SchemaRef {
 }
 
 /// The key of the stored column that a column of a result shows, in the metadata of its field: the number of the table
-/// as `pg_class` has it, and the place of the column, counted from 1.
+/// as `pg_class` has it, and the place of the column, counted from 1. For a VARCHAR, its length in characters follows.
 pub const ORIGIN: &str = "origin";
 
 /// Returns the columns of the result, with the stored columns that they show.
@@ -135,7 +135,12 @@ fn schema_with_origins(bound: &BoundQuery) -> SchemaRef {
     let fields = schema.fields().iter().zip(bound.origins()).map(|(field, origin)| {
         let Some((table, place)) = origin else { return Field::clone(field) };
         let mut metadata = field.metadata().clone();
-        metadata.insert(ORIGIN.to_owned(), format!("{} {}", table_oid(table), place + 1));
+        let def = bound.tables.iter().map(|source| source.table()).find(|def| def.id == table);
+        let mut origin = format!("{} {}", table_oid(table), place + 1);
+        if let Some(SqlType::Text { chars_max: Some(chars) }) = def.map(|def| &def.columns[place].kind) {
+            origin.push_str(&format!(" {chars}"));
+        }
+        metadata.insert(ORIGIN.to_owned(), origin);
         Field::clone(field).with_metadata(metadata)
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))

@@ -82,7 +82,7 @@ public class JdbcClient {
             }
             same(count, 200);
             ResultSetMetaData d = r.getMetaData();
-            same(d.getTableName(2) + d.getColumnTypeName(2) + d.getPrecision(3) + d.isNullable(2), "atext100");
+            same(d.getTableName(2) + d.getColumnTypeName(2) + d.getPrecision(3) + d.isNullable(2), "avarchar100");
         }
         Savepoint before = c.setSavepoint("before");
         try {

@@ -138,15 +138,9 @@ fn metabase_and_grafana_list_tables_and_columns() {
             &["archive|old|NULL|0", "main|child|kids|0", "main|events|NULL|0", "main|parent|NULL|0"],
         ),
         (
-            "SELECT CASE WHEN quote_ident(table_schema) = ANY (
-                    SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END FROM generate_series(
-                    array_lower(string_to_array(current_setting('search_path'),','),1),
-                    array_upper(string_to_array(current_setting('search_path'),','),1)) as i,
-                    string_to_array(current_setting('search_path'),',') s)
-                THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END
-                FROM information_schema.tables
-                WHERE quote_ident(table_schema) NOT IN ('information_schema','pg_catalog') ORDER BY 1",
-            &["archive.old", "child", "events", "parent", "v"],
+            "SELECT quote_ident(column_name) AS \"column\", data_type AS \"type\" FROM information_schema.columns
+                WHERE quote_ident(table_name) = 'parent' ORDER BY 1",
+            &["code|VARCHAR(10)", "id|BIGINT"],
         ),
     ]);
 }

@@ -30,7 +30,7 @@ pub(crate) struct WireError {
     /// The place in the client's text, in characters, counted from 1.
     pub(crate) position: Option<usize>,
     /// The rule of a table that a row would break.
-    broken: Option<BrokenRule>,
+    broken: Option<Box<BrokenRule>>,
 }
 
 impl WireError {
@@ -56,7 +56,7 @@ impl WireError {
             detail: error.damage().and_then(damage_text),
             hint: error.hint_text().map(str::to_owned),
             position: None,
-            broken: error.broken_rule().cloned(),
+            broken: error.broken_rule().cloned().map(Box::new),
         }
     }
 
@@ -83,7 +83,7 @@ impl WireError {
         let texts = [(b'D', &self.detail), (b'H', &self.hint)];
         fields.extend(texts.into_iter().filter_map(|(letter, text)| Some((letter, field_text(text.as_deref()?)))));
         fields.extend(self.position.map(|position| (b'P', position.to_string())));
-        if let Some(BrokenRule { table, constraint, column }) = &self.broken {
+        if let Some(BrokenRule { table, constraint, column }) = self.broken.as_deref() {
             let names = [(b't', Some(table)), (b'n', constraint.as_ref()), (b'c', column.as_ref())];
             fields.extend(names.into_iter().filter_map(|(letter, name)| Some((letter, field_text(name?)))));
         }

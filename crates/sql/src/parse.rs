@@ -75,11 +75,28 @@ pub struct Statement {
     query: Option<Range<usize>>,
     /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
     locks_rows: bool,
+    /// What only few statements have; absent if there is nothing of it. Statements are moved often, so they should be
+    /// small.
+    rare: Option<Arc<RareParts>>,
+}
+
+/// Parts that only few statements have.
+#[derive(Clone, Debug, Default)]
+struct RareParts {
     /// The clauses of a time table of a `CREATE TABLE`. They are not in the body.
-    time_clauses: Option<Arc<TimeClauses>>,
+    time_clauses: Option<TimeClauses>,
     /// The REFRESH clause of a `CREATE MATERIALIZED VIEW`. It is not in the body.
     refresh_rule: Option<RefreshRule>,
-    declared_parameters: Arc<[(usize, &'static str)]>,
+    /// The parameters that have a type of PostgreSQL's catalog.
+    declared_parameters: DeclaredParameters,
+}
+
+impl RareParts {
+    fn shared(self) -> Option<Arc<RareParts>> {
+        let is_empty =
+            self.time_clauses.is_none() && self.refresh_rule.is_none() && self.declared_parameters.is_empty();
+        (!is_empty).then(|| Arc::new(self))
+    }
 }
 
 /// The parsed content of a statement.
@@ -170,17 +187,17 @@ impl Statement {
 
     /// The clauses of a time table, of a `CREATE TABLE` that has them.
     pub(crate) fn time_clauses(&self) -> Option<&TimeClauses> {
-        self.time_clauses.as_deref()
+        self.rare.as_ref()?.time_clauses.as_ref()
     }
 
     /// The parameters that have a type of PostgreSQL's catalog.
     pub(crate) fn declared_parameters(&self) -> &[(usize, &'static str)] {
-        &self.declared_parameters
+        self.rare.as_ref().map_or(&[], |rare| rare.declared_parameters.as_slice())
     }
 
     /// When the view of a `CREATE MATERIALIZED VIEW` is refreshed, if the statement says so.
     pub(crate) fn refresh_rule(&self) -> Option<RefreshRule> {
-        self.refresh_rule
+        self.rare.as_ref()?.refresh_rule
     }
 
     pub(crate) fn body(&self) -> &StatementBody {
@@ -322,9 +339,8 @@ impl<'t> Section<'t> {
         }
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
-        let time_clauses = time_table::take_clauses(&dialect, &mut tokens)
-            .map_err(|error| parser_error(sql, error, end))?
-            .map(Arc::new);
+        let time_clauses =
+            time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error, end))?;
         let mut parser = Parser::new(&dialect).with_recursion_limit(depth_max).with_tokens_with_locations(tokens);
         let mut body = parse_body(&mut parser).map_err(|error| match error {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
@@ -353,6 +369,8 @@ impl<'t> Section<'t> {
             | StatementBody::Access(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
+        let refresh_rule = self.refresh.map(|clause| clause.rule);
+        let rare = RareParts { time_clauses, refresh_rule, declared_parameters: declared };
         Ok(Statement {
             body: Arc::new(body),
             walk_bytes: walk_bytes(levels),
@@ -366,9 +384,7 @@ impl<'t> Section<'t> {
             parameter_names: parameters.into_names(),
             query: self.query,
             locks_rows,
-            time_clauses,
-            refresh_rule: self.refresh.map(|clause| clause.rule),
-            declared_parameters: declared.into(),
+            rare: rare.shared(),
         })
     }
 }

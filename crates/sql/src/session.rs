@@ -573,6 +573,15 @@ impl Work<'_> {
         result
     }
 
+    /// Claims the rows that the statement has locked in the open transaction, if the transaction waits for rows.
+    pub(crate) fn keep_locked_rows(&mut self) -> Result<()> {
+        let Session { transaction, lost_row, .. } = &mut *self.session;
+        let Some(open) = transaction else { return Ok(()) };
+        let transaction = open.settled()?;
+        let mark = transaction.keyed_mark();
+        lost_row.keep_rows(transaction, mark)
+    }
+
     /// Runs `COMMIT`.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let cancel = self.cancel.clone();

@@ -54,6 +54,11 @@ impl Transaction {
     pub fn validate_read(&mut self, key: &[u8]) {
         let snapshot = self.base.keyed.commit();
         self.read_set().note_key(key, snapshot);
+        self.lock_key(key);
+    }
+
+    /// Lets the end of the statement claim `key`, if the transaction waits for rows.
+    pub fn lock_key(&mut self, key: &[u8]) {
         if self.claimant.is_some() {
             self.locked_keys.push(key.to_vec());
         }

@@ -1,7 +1,8 @@
 //! `SELECT ... FOR UPDATE` and `FOR SHARE`.
 //!
-//! No transaction waits for another. We record the rows that are returned, and the commit fails if another transaction
-//! has written one of them by then. Outside of a transaction nothing is recorded.
+//! We record the rows that are returned, and the commit fails if another transaction has written one of them by then. A
+//! transaction that waits for rows claims them, too, so that others like it wait. Outside of a transaction nothing is
+//! recorded.
 
 use arrow::array::Array;
 use rowmill_base::{Error, Result};
@@ -34,13 +35,19 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
         if !keyed.add_row_key() {
             return Err(unsupported(STATEMENT, "a query whose rows are not those of its table"));
         }
+        let mut found = Vec::new();
         for batch in work.rows_of(view.clone(), keyed)? {
             let batch = batch?;
             let keys = batch.columns().last().ok_or_else(|| Error::internal("the last column has the keys"))?;
-            let keys = as_keys(keys)?;
-            let transaction = work.open_transaction(STATEMENT)?.settled()?;
-            (0..keys.len()).for_each(|row| transaction.validate_read(keys.value(row)));
+            found.push(as_keys(keys)?);
         }
+        let keys = || found.iter().flat_map(|keys| (0..keys.len()).map(|row| keys.value(row)));
+        let transaction = work.open_transaction(STATEMENT)?.settled()?;
+        keys().for_each(|key| transaction.lock_key(key));
+        work.keep_locked_rows()?;
+        // A statement that must run again has recorded nothing: what it has read would let the commit fail.
+        let transaction = work.open_transaction(STATEMENT)?.settled()?;
+        keys().for_each(|key| transaction.validate_read(key));
     }
     let ready = work.ready_whole(view, query)?;
     Ok(Outcome::Rows(ready.start(work.progress().cloned(), work.started)))

@@ -53,14 +53,18 @@ impl Transaction {
     /// which the current statement has looked up.
     pub fn validate_read(&mut self, key: &[u8]) {
         let snapshot = self.base.keyed.commit();
-        self.read_set().note_key(key, snapshot);
-        self.lock_key(key);
+        // A statement that loses a row runs again. Its first run must not make the commit fail, so its reads are
+        // recorded when all of its rows are claimed.
+        match self.claimant.is_some() {
+            true => self.locked_keys.push((key.to_vec(), snapshot)),
+            false => self.read_set().note_key(key, snapshot),
+        }
     }
 
-    /// Lets the end of the statement claim `key`, if the transaction waits for rows.
-    pub fn lock_key(&mut self, key: &[u8]) {
-        if self.claimant.is_some() {
-            self.locked_keys.push(key.to_vec());
+    /// Records the reads of a statement that has claimed its rows.
+    pub(crate) fn note_locked_keys(&mut self) {
+        for (key, snapshot) in std::mem::take(&mut self.locked_keys) {
+            self.read_set().note_key(&key, snapshot);
         }
     }
 

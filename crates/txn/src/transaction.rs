@@ -91,8 +91,8 @@ pub struct Transaction {
     pub(crate) reads: TransactionReads,
     /// The claims of a transaction that waits for rows.
     pub(crate) claimant: Option<RowClaimant>,
-    /// Keys that the current statement has locked and not claimed yet.
-    pub(crate) locked_keys: Vec<Vec<u8>>,
+    /// Keys that the current statement has locked and not claimed yet, and the commits that it has read them at.
+    pub(crate) locked_keys: Vec<(Vec<u8>, CommitId)>,
     pub(crate) cancel: Cancel,
     /// The view of the last call, until the next change.
     view: Option<Arc<Snapshot>>,
@@ -256,6 +256,7 @@ impl Transaction {
     /// Commits all changes or none of them. When it returns, they are as durable as the settings demand.
     pub fn commit(mut self) -> Result<CommitId> {
         self.settle_references()?;
+        self.note_locked_keys();
         if self.is_empty() {
             // A transaction that only reads commits without a record, but the reads that it must validate are checked
             // all the same.

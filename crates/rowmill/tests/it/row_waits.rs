@@ -121,22 +121,25 @@ fn an_insert_of_the_same_key_waits_for_the_other_one() {
 
 #[test]
 fn a_locked_row_is_waited_for() {
-    let database = database();
-    let (mut first, second) = (begin(&database), begin(&database));
-    first.query("SELECT balance FROM accounts WHERE id = 1 FOR UPDATE").unwrap();
-    let told = start(
-        second,
-        &[
-            "SELECT balance FROM accounts WHERE id = 1 FOR UPDATE",
-            "UPDATE accounts SET balance = balance * 2 WHERE id = 1",
-            "COMMIT",
-        ],
-    );
-    told.recv_timeout(SOON).expect_err("the second transaction waits");
-    first.execute_batch("UPDATE accounts SET balance = 11 WHERE id = 1").unwrap();
-    first.execute_batch("COMMIT").unwrap();
-    told.recv().unwrap().unwrap();
-    assert_eq!(balances(&database), [22, 20]);
+    const LOCK: &str = "SELECT balance FROM accounts WHERE id = 1 FOR UPDATE";
+    // The engine runs a text at first, and a program runs it later.
+    for runs_before in [0, 3] {
+        let database = database();
+        let (mut first, mut second) = (begin(&database), connect(&database));
+        for _ in 0..runs_before {
+            second.execute_batch("BEGIN").unwrap();
+            second.execute_batch(LOCK).unwrap();
+            second.execute_batch("COMMIT").unwrap();
+        }
+        second.execute_batch("BEGIN").unwrap();
+        first.execute_batch(LOCK).unwrap();
+        let told = start(second, &[LOCK, "UPDATE accounts SET balance = balance * 2 WHERE id = 1", "COMMIT"]);
+        told.recv_timeout(SOON).expect_err("the second transaction waits");
+        first.execute_batch("UPDATE accounts SET balance = 11 WHERE id = 1").unwrap();
+        first.execute_batch("COMMIT").unwrap();
+        told.recv().unwrap().unwrap();
+        assert_eq!(balances(&database), [22, 20]);
+    }
 }
 
 #[test]

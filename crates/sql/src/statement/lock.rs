@@ -35,19 +35,14 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
         if !keyed.add_row_key() {
             return Err(unsupported(STATEMENT, "a query whose rows are not those of its table"));
         }
-        let mut found = Vec::new();
         for batch in work.rows_of(view.clone(), keyed)? {
             let batch = batch?;
             let keys = batch.columns().last().ok_or_else(|| Error::internal("the last column has the keys"))?;
-            found.push(as_keys(keys)?);
+            let keys = as_keys(keys)?;
+            let transaction = work.open_transaction(STATEMENT)?.settled()?;
+            (0..keys.len()).for_each(|row| transaction.validate_read(keys.value(row)));
         }
-        let keys = || found.iter().flat_map(|keys| (0..keys.len()).map(|row| keys.value(row)));
-        let transaction = work.open_transaction(STATEMENT)?.settled()?;
-        keys().for_each(|key| transaction.lock_key(key));
         work.keep_locked_rows()?;
-        // A statement that must run again has recorded nothing: what it has read would let the commit fail.
-        let transaction = work.open_transaction(STATEMENT)?.settled()?;
-        keys().for_each(|key| transaction.validate_read(key));
     }
     let ready = work.ready_whole(view, query)?;
     Ok(Outcome::Rows(ready.start(work.progress().cloned(), work.started)))

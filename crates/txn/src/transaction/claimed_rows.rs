@@ -43,7 +43,7 @@ impl Transaction {
                 };
                 lost = is_unique.map(|is_unique| task(key, is_unique.then_some(&range)));
             };
-            self.locked_keys.iter().for_each(|key| visit(key, false));
+            self.locked_keys.iter().for_each(|(key, _)| visit(key, false));
             if let Some(written) = self.keyed.as_ref().filter(|written| written.mark() > mark.written()) {
                 written.keys_since(mark.written(), |key| visit(key, true));
             }
@@ -63,7 +63,10 @@ impl Transaction {
                 is_newer.then_some(LostRow::Written(base))
             });
         }
-        self.locked_keys.clear();
+        match &lost {
+            Ok(None) => self.note_locked_keys(),
+            _ => self.locked_keys.clear(),
+        }
         lost
     }
 

@@ -99,7 +99,7 @@ fn quoted_place(message: &str, code: &[PlacedLexeme<'_>], is_duplicate: bool) ->
     quoted.iter().find_map(|quoted| {
         let mut places = code.iter().filter(|(_, lexeme)| is_called(lexeme, quoted.text)).map(|(at, _)| *at);
         let first = places.next()?;
-        match places.last() {
+        match places.next_back() {
             None => Some(first),
             Some(last) if is_duplicate => Some(last),
             // Which one of several equal values is wrong cannot be told. Of several equal names, all are.

@@ -91,7 +91,6 @@ struct WrittenText {
 
 /// The result of parsing a text.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "nearly all texts hold a statement, and a box costs each an allocation")]
 pub(crate) enum ParsedText {
     /// One statement.
     Statement(Statement),

@@ -10,6 +10,7 @@
 //!
 //! - `engine`, `directory`: an open database, and the directory that it may be made in. `snapshot`, `catalog`: one
 //!   committed state, and its definitions.
+//! - `roles`, `roles_codec`: users, roles and rights, and their bytes.
 //! - `transaction`: private changes. `deletes`: deleted rows. `upsert_keys`: rows that new rows replace. `sequences`:
 //!   numbers that sequences give.
 //! - `keyed_tables`, `keyed_writes`, `keyed_rows`, `keyed_batches`, `key_bytes`, `keyed`: tables with a primary key:

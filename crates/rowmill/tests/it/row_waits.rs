@@ -81,7 +81,7 @@ fn increments_of_many_transactions_are_all_kept() {
             let mut connection = connect(&database);
             scope.spawn(move || {
                 for round in 0..EACH {
-                    let is_alone = (thread + round) % 3 == 0;
+                    let is_alone = (thread + round).is_multiple_of(3);
                     if !is_alone {
                         connection.execute_batch("BEGIN").unwrap();
                     }
@@ -94,7 +94,7 @@ fn increments_of_many_transactions_are_all_kept() {
             });
         }
     });
-    let in_transactions = (0..THREADS * EACH).filter(|at| (at / EACH + at % EACH) % 3 > 0).count() as i64;
+    let in_transactions = (0..THREADS * EACH).filter(|at| !(at / EACH + at % EACH).is_multiple_of(3)).count() as i64;
     assert_eq!(balances(&database), [10 + (THREADS * EACH) as i64, 20 - in_transactions]);
 }
 

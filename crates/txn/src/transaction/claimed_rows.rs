@@ -8,6 +8,10 @@ use crate::keyed::index_of;
 use crate::keyed_writes::KeyedMark;
 use crate::row_claims::{LostRow, RowClaimant};
 
+/// What is done with a key of a statement, and with the range of keys that have the same unique values, if its index is
+/// unique. Returns why the statement must run again, if it must.
+type KeyTask<'t> = dyn FnMut(&[u8], Option<&KeyRange>) -> Option<LostRow> + 't;
+
 impl Transaction {
     /// Makes statements wait for keyed rows that other such transactions have written, with the claims of `claimant` if
     /// it is given. Does nothing unless the level is [`Isolation::ReadCommitted`]: only there may a statement read a
@@ -18,17 +22,12 @@ impl Transaction {
         }
     }
 
-    /// Takes the claims out of the transaction.
-    pub fn take_claimant(&mut self) -> Option<RowClaimant> {
-        self.claimant.take()
-    }
-
     /// Ends a statement that began at `mark`: claims the keys that it has written or locked. Returns why the statement
     /// must be undone and run again, if it must. A transaction that does not wait for rows claims nothing.
     pub fn claim_rows(&mut self, mark: KeyedMark) -> Result<Option<LostRow>> {
         let Some(claimant) = &mut self.claimant else { return Ok(None) };
         let (base, mut lost) = (self.base.keyed.commit(), Ok(None));
-        let mut each = |task: &mut dyn FnMut(&[u8], Option<&KeyRange>) -> Option<LostRow>| {
+        let mut each = |task: &mut KeyTask<'_>| {
             let mut range = KeyRange::default();
             let mut visit = |key: &[u8], is_written: bool| {
                 if !matches!(lost, Ok(None)) {

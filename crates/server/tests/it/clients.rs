@@ -4,10 +4,15 @@
 //! They are installed once. Without the interpreter or the network, a test says so and is skipped.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::support::TestServer;
+
+/// A network without answers must not hold up the suite for longer.
+const INSTALL_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Only one test at a time may install something.
 static INSTALLING: Mutex<()> = Mutex::new(());
@@ -28,10 +33,23 @@ fn skip(what: &str) {
     }
 }
 
-/// Runs a program of an installation. Returns whether it ended well.
+/// Runs a program of an installation. Returns whether it ended well and in time.
 fn runs(program: &Path, arguments: &[&str], folder: &Path) -> bool {
-    let output = Command::new(program).args(arguments).current_dir(folder).output();
-    output.is_ok_and(|output| output.status.success())
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut running) = command.spawn() else { return false };
+    let since = Instant::now();
+    loop {
+        match running.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if since.elapsed() < INSTALL_TIME_MAX => sleep(Duration::from_millis(50)),
+            Ok(None) | Err(_) => {
+                let _ = running.kill();
+                let _ = running.wait();
+                return false;
+            }
+        }
+    }
 }
 
 /// Makes the folder `name` with `install`, unless an earlier run has done so. `None`, with a message, if it cannot be
@@ -65,7 +83,8 @@ fn port(server: &TestServer) -> String {
 fn python(script: &str, packages: &[&str]) {
     let installed = installation(script, |folder| {
         let pip = folder.join("venv/bin/pip");
-        let arguments = [&["install", "-q", "--disable-pip-version-check"], packages].concat();
+        let arguments =
+            [&["install", "-q", "--disable-pip-version-check", "--retries=1", "--timeout=10"], packages].concat();
         runs(Path::new("python3"), &["-m", "venv", "venv"], folder) && runs(&pip, &arguments, folder)
     });
     let Some(folder) = installed else { return };
@@ -76,28 +95,28 @@ fn python(script: &str, packages: &[&str]) {
 
 #[test]
 fn psycopg_works() {
-    python("psycopg_client", &["psycopg[binary]"]);
+    python("psycopg_client", &["psycopg[binary]==3.3.9"]);
 }
 
 #[test]
 fn asyncpg_works() {
-    python("asyncpg_client", &["asyncpg"]);
+    python("asyncpg_client", &["asyncpg==0.32.0"]);
 }
 
 #[test]
 fn pg8000_works() {
-    python("pg8000_client", &["pg8000"]);
+    python("pg8000_client", &["pg8000==1.31.6"]);
 }
 
 #[test]
 fn sqlalchemy_and_pandas_work() {
-    python("sqlalchemy_client", &["psycopg[binary]", "sqlalchemy", "pandas"]);
+    python("sqlalchemy_client", &["psycopg[binary]==3.3.9", "sqlalchemy==2.1.9", "pandas==3.1.1"]);
 }
 
 #[test]
 fn node_postgres_works() {
     let installed = installation("node", |folder| {
-        runs(Path::new("npm"), &["init", "-y"], folder) && runs(Path::new("npm"), &["install", "pg"], folder)
+        runs(Path::new("npm"), &["init", "-y"], folder) && runs(Path::new("npm"), &["install", "pg@8.23.1"], folder)
     });
     let Some(folder) = installed else { return };
     let server = TestServer::start();

@@ -293,7 +293,6 @@ CREATE TABLE t (a INTEGER) «ORDER BY (b)
 CREATE VIEW v AS SELECT «nme FROM towns -- hint
 CREATE VIEW «v (a, b) AS SELECT 1
 CREATE INDEX i ON towns («nme) -- hint
-«CREATE INDEX i ON plain (a) -- hint
 CREATE SEQUENCE s «INCREMENT BY 0
 ALTER TABLE towns DROP COLUMN «nme -- hint
 ALTER TABLE towns DROP COLUMN «id

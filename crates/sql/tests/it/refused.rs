@@ -13,7 +13,6 @@ fn clauses_that_are_not_executed_are_refused() {
         "SELECT * FROM t TABLESAMPLE (10 PERCENT)",
         "SELECT * INTO u FROM t",
         "SELECT a FROM t ORDER BY a FETCH FIRST 1 PERCENT ROWS ONLY",
-        "SELECT * FROM generate_series(1, 2) WITH ORDINALITY",
         "SELECT quantile(0.5)(a) FROM t",
         "SELECT * FROM (SELECT a FROM t FOR SHARE) s",
     ] {

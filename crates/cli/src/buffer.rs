@@ -74,8 +74,8 @@ impl OpenPart {
     }
 }
 
-/// Splits a command of the shell off the end of a text: `SELECT 1 \gx`. Returns what is before the backslash, and the
-/// command. `None` if the text has no backslash outside of quotes and comments.
+/// Splits a command of the shell off the end of a text: `SELECT 1 \gx`. Returns the text before the backslash, and the
+/// command. Returns `None` if the text has no backslash outside of quotes and comments.
 pub(crate) fn split_command(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     for lexeme in lexemes(text) {

@@ -17,7 +17,7 @@ use crate::terminal::{complain, screen_size};
 /// The width of the excerpt if the output is no terminal.
 const COLUMNS: usize = 100;
 
-/// What stands in front of the excerpt.
+/// The indentation of the excerpt.
 const INDENT: &str = "  ";
 
 const CUT: &str = "…";

@@ -6,7 +6,7 @@ use console::Style;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
-    /// Less important than what stands beside it: NULL, types, times.
+    /// Less important than the text beside it: NULL, types, times.
     Faint,
     Error,
     Hint,

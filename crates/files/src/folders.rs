@@ -1,9 +1,9 @@
 //! The folders to which the files of a statement are limited.
 //!
 //! A path is compared only after the system has resolved it, so neither `..` nor a symbolic link leads out of a folder.
-//! Everything outside gets the same error, whether it exists or not, so that nobody learns what is there. We resolve a
-//! path before we open it: a program of the same machine that may write into the folder could exchange a file between
-//! the two. So the folders should belong to the user that runs the server.
+//! A path outside must give the same error whether it exists or not, so that the error tells nothing about it. We
+//! resolve a path before we open it: a program of the same machine that may write into the folder could exchange a file
+//! between the two. So the folders should belong to the user that runs the server.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;

@@ -25,7 +25,7 @@
 //! panic is caught.
 //!
 //! [`writer`] writes to a temporary file next to the destination and renames it at the end, so that a failed `COPY ...
-//! TO` leaves nothing behind. [`stream_writer`] writes these formats to a stream, for the answers of a server.
+//! TO` leaves no file. [`stream_writer`] writes these formats to a stream, for the answers of a server.
 //!
 //! The modules, in the order in which data flows:
 //!

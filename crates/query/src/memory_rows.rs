@@ -12,11 +12,11 @@ use rowmill_plan::Predicate;
 
 use crate::catalog::RowSource;
 
-/// A batch as a source of rows.
+/// Batches as a source of rows.
 #[derive(Debug)]
 pub struct MemoryRows {
     name: String,
-    batch: RecordBatch,
+    batches: Vec<RecordBatch>,
     schema: SchemaRef,
 }
 
@@ -29,7 +29,12 @@ impl MemoryRows {
     /// Panics if a column has a type that SQL does not have.
     pub fn new(name: impl Into<String>, batch: RecordBatch) -> Arc<MemoryRows> {
         let batch = with_engine_types(&batch);
-        Arc::new(MemoryRows { name: name.into(), schema: batch.schema(), batch })
+        MemoryRows::of_batches(name, batch.schema(), vec![batch])
+    }
+
+    /// A source of the rows of batches, which must have the columns of `schema`, in the types that the engine uses.
+    pub fn of_batches(name: impl Into<String>, schema: SchemaRef, batches: Vec<RecordBatch>) -> Arc<MemoryRows> {
+        Arc::new(MemoryRows { name: name.into(), batches, schema })
     }
 }
 
@@ -43,7 +48,7 @@ impl RowSource for MemoryRows {
     }
 
     fn row_count(&self) -> Option<u64> {
-        Some(self.batch.num_rows() as u64)
+        Some(self.batches.iter().map(|batch| batch.num_rows() as u64).sum())
     }
 
     fn open(
@@ -55,12 +60,15 @@ impl RowSource for MemoryRows {
         _cancel: &Cancel,
     ) -> Result<Arc<dyn BatchSource>> {
         let failed = |error| Error::internal(format!("columns of {}: {error}", self.name));
-        let batch = self.batch.project(columns).map_err(failed)?;
-        let schema = batch.schema();
+        let schema = Arc::new(self.schema.project(columns).map_err(failed)?);
         let rows = batch_rows.max(1);
-        let batches =
-            (0..batch.num_rows()).step_by(rows).map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
-        Ok(ReadyBatches::new(schema, batches.collect()))
+        let mut pieces = Vec::new();
+        for batch in &self.batches {
+            let batch = batch.project(columns).map_err(failed)?;
+            let starts = (0..batch.num_rows()).step_by(rows);
+            pieces.extend(starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))));
+        }
+        Ok(ReadyBatches::new(schema, pieces))
     }
 }
 

@@ -13,7 +13,7 @@ use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDel
 use rowmill_base::{Result, SqlType, TimeUnit};
 
 use crate::cell::CellRef;
-use crate::functions::SqlValue;
+use crate::functions::{SqlValue, sql_values};
 use crate::to_param::{ParamValue, ToParam};
 use crate::{FromValue, Param};
 
@@ -89,16 +89,6 @@ impl<Z: TimeZone> ToParam for DateTime<Z> {
     fn to_param(&self) -> ParamValue<'_> {
         Param::Instant(self.timestamp_micros()).into()
     }
-}
-
-macro_rules! sql_values {
-    ($($kind:ty => $sql:expr;)*) => {$(
-        impl SqlValue for $kind {
-            fn sql_type() -> SqlType {
-                $sql
-            }
-        }
-    )*};
 }
 
 sql_values! {

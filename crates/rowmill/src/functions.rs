@@ -19,6 +19,7 @@ pub trait SqlValue {
     fn sql_type() -> SqlType;
 }
 
+/// Gives Rust types their SQL types.
 macro_rules! sql_values {
     ($($kind:ty => $sql:expr;)*) => {$(
         impl SqlValue for $kind {
@@ -28,6 +29,9 @@ macro_rules! sql_values {
         }
     )*};
 }
+
+#[cfg(feature = "chrono")]
+pub(crate) use sql_values;
 
 sql_values! {
     bool => SqlType::Boolean;

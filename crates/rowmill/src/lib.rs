@@ -28,7 +28,7 @@
 //! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `login`: the roles of a
 //!   server.
 //! - `connection`: running statements. `transaction`: guards that roll back when they are dropped. `async_connection`:
-//!   the same for asynchronous programs.
+//!   connections of asynchronous programs.
 //! - `params`, `to_param`, `value`: Rust values as parameters. `statement`: prepared statements.
 //! - `rows`, `row`, `cell`, `from_value`, `from_row`, `serde_rows`: results as rows and Rust values. `answer`: small
 //!   results that are read in place.

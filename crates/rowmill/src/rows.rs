@@ -101,7 +101,7 @@ impl Rows {
 impl Iterator for Rows {
     type Item = Result<RecordBatch>;
 
-    /// Returns the next batch, or the rest of the batch of which some rows have been taken.
+    /// Returns the next batch, or the rest of a batch after some of its rows were taken.
     fn next(&mut self) -> Option<Self::Item> {
         if let Some((batch, next)) = self.current.take()
             && next < batch.num_rows()

@@ -35,7 +35,7 @@ pub struct ParameterInfo {
 }
 
 impl Statement {
-    /// A statement of which only the syntax is known.
+    /// A statement that was parsed but not bound: its columns and the types of its parameters are not known yet.
     pub(crate) fn parsed_only(parsed: rowmill_sql::Statement) -> Self {
         Statement::with_kinds(parsed, &[], None)
     }

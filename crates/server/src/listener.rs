@@ -25,18 +25,26 @@ use crate::wire_error::WireError;
 /// How long the server waits after a failed accept, for example because the process cannot open more files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections until the server stops.
+/// Accepts connections of the wire protocol until the server stops.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<ServerShared>) {
+    accept_each(listener, &shared, |stream, client| serve(stream, client, Arc::clone(&shared))).await;
+}
+
+/// Accepts connections until the server stops, and serves each in a task of its own.
+pub(crate) async fn accept_each<S>(
+    listener: TcpListener,
+    shared: &ServerShared,
+    serve: impl Fn(TcpStream, SocketAddr) -> S,
+) where
+    S: Future<Output = ()> + Send + 'static,
+{
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shared.stop.stopping() => return,
         };
         match accepted {
-            Ok((stream, client)) => {
-                let shared = Arc::clone(&shared);
-                tokio::spawn(async move { serve(stream, client, shared).await });
-            }
+            Ok((stream, client)) => drop(tokio::spawn(serve(stream, client))),
             Err(error) => {
                 shared.report(&ServerEvent::AcceptFailed { reason: error.to_string() });
                 tokio::time::sleep(ACCEPT_PAUSE).await;

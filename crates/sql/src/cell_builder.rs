@@ -1,8 +1,8 @@
 //! Builds a column of values that come one by one: of rows of an appender (`crate::row_builder`), and of results of
 //! functions in Rust.
 //!
-//! A value goes directly into the Arrow builder of its column if it has the column's type. Any other value is converted
-//! as an array of one row, by the conversion that the caller chose, so that it means the same as everywhere else.
+//! A value goes directly into the Arrow builder of its column if it has the column's type. Any other value must mean
+//! the same as in SQL. So we convert it as an array of one row, by the conversion that the caller chose.
 
 use std::sync::Arc;
 

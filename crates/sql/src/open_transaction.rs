@@ -79,7 +79,7 @@ impl OpenTransaction {
         self.transaction.rollback();
     }
 
-    /// Lets a READ COMMITTED transaction see what is committed by now.
+    /// Gives a READ COMMITTED transaction the newest snapshot. Must be called before each statement.
     #[inline]
     pub(crate) fn refresh(&mut self) -> Result<()> {
         self.transaction.refresh()

@@ -234,11 +234,7 @@ impl Session {
                 .hint("end it with COMMIT or ROLLBACK"));
         }
         let Characteristics { isolation, read_only } = characteristics;
-        let mut transaction = self.engine.begin()?;
-        transaction.set_isolation(isolation);
-        if self.settings.flag("wait_for_rows") {
-            transaction.wait_for_rows(None);
-        }
+        let mut transaction = lost_rows::begin(&self.engine, &self.settings, isolation, None)?;
         transaction.set_owner(self.authority.owner());
         self.transaction = Some(OpenTransaction::new(transaction, read_only));
         Ok(())
@@ -329,11 +325,6 @@ impl Session {
         self.settings_version += 1;
         self.idle = None;
         change(Arc::make_mut(&mut self.objects))
-    }
-
-    /// Returns the isolation level of transactions that name none.
-    pub(crate) fn isolation(&self) -> Isolation {
-        self.settings.isolation()
     }
 
     /// Whether a transaction is open.
@@ -528,20 +519,14 @@ impl Work<'_> {
                 result
             }
             None => {
-                let mut transaction = self.session.engine.begin()?;
-                transaction.set_isolation(self.session.isolation());
+                let Session { engine, settings, lost_row, .. } = &mut *self.session;
+                let mut transaction = lost_row.begin_own(engine, settings)?;
                 transaction.set_owner(self.session.authority.owner());
                 transaction.set_cancel(self.cancel.clone());
-                let is_waiting = self.session.settings.flag("wait_for_rows");
-                if is_waiting {
-                    transaction.wait_for_rows(self.session.lost_row.claimant.take());
-                }
                 // Dropping the transaction after an error rolls it back.
                 let value = change(self, &mut transaction)?;
-                if is_waiting {
-                    transaction.settle_references()?;
-                    self.session.lost_row.keep_rows(&mut transaction, KeyedMark::default())?;
-                }
+                transaction.settle_references()?;
+                self.session.lost_row.keep_rows(&mut transaction, KeyedMark::default())?;
                 transaction.commit()?;
                 Ok(value)
             }

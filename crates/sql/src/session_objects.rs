@@ -10,14 +10,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
-use rowmill_exec::batch::BatchSource;
-use rowmill_exec::values::ReadyBatches;
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::functions;
 use rowmill_expr::kernels::cast::cast;
 use rowmill_files::convert::{NotConverted, convert};
-use rowmill_plan::{Constant, DynamicFunction, Predicate, Volatility};
+use rowmill_plan::{Constant, DynamicFunction, Volatility};
 use rowmill_query::catalog::RowSource;
+use rowmill_query::memory_rows::MemoryRows;
 
 use crate::names::lower;
 use crate::session::Session;
@@ -78,7 +77,7 @@ struct TableFunction(Arc<TableBody>);
 /// The tables and functions of one connection, by name in lower case.
 #[derive(Clone, Default)]
 pub(crate) struct SessionObjects {
-    tables: HashMap<String, Arc<BatchRows>>,
+    tables: HashMap<String, Arc<MemoryRows>>,
     functions: HashMap<String, Arc<HostFunction>>,
     table_functions: HashMap<String, TableFunction>,
 }
@@ -113,7 +112,7 @@ impl SessionObjects {
             let what = format!("the table function {name} gave no batch, so its columns are not known");
             Error::new(ErrorKind::InvalidParameter, what).hint("give a batch without rows")
         })?;
-        Ok(Some(Arc::new(BatchRows::new(format!("{name}()"), &schema, &batches)?)))
+        Ok(Some(converted_rows(format!("{name}()"), &schema, &batches)?))
     }
 }
 
@@ -123,90 +122,46 @@ impl fmt::Debug for SessionObjects {
     }
 }
 
-/// Batches of Arrow as rows of queries.
-#[derive(Debug)]
-struct BatchRows {
-    name: String,
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
-}
-
-impl BatchRows {
-    /// Converts batches to the types of the engine. Columns that have these types are shared, not copied.
-    fn new(name: String, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<BatchRows> {
-        let kinds = schema.fields().iter().map(|field| {
-            SqlType::from_arrow(field.data_type()).ok_or_else(|| {
-                let what = format!("column {} of {name} has the type {}", field.name(), field.data_type());
-                Error::new(ErrorKind::Unsupported, format!("{what}, which SQL does not have"))
+/// Returns batches of Arrow as rows of queries, in the types of the engine. Columns that have these types are shared,
+/// not copied.
+fn converted_rows(name: String, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Arc<MemoryRows>> {
+    let kinds = schema.fields().iter().map(|field| {
+        SqlType::from_arrow(field.data_type()).ok_or_else(|| {
+            let what = format!("column {} of {name} has the type {}", field.name(), field.data_type());
+            Error::new(ErrorKind::Unsupported, format!("{what}, which SQL does not have"))
+        })
+    });
+    let kinds = kinds.collect::<Result<Vec<SqlType>>>()?;
+    let fields = schema.fields().iter().zip(&kinds).map(|(field, kind)| Field::new(field.name(), kind.arrow(), true));
+    let own = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let batches = batches.iter().map(|batch| {
+        if batch.schema_ref().fields() != schema.fields() {
+            let what = format!("the batches of {name} have different columns");
+            return Err(Error::new(ErrorKind::DatatypeMismatch, what));
+        }
+        let columns = batch.columns().iter().zip(&kinds).zip(schema.fields()).map(|((values, kind), field)| {
+            convert(values, kind).map_err(|error| {
+                let found = match error {
+                    NotConverted::Value(misfit) => format!("the value {}", misfit.text),
+                    NotConverted::Types => format!("values of the type {}", values.data_type()),
+                };
+                let what = format!("column {} of {name} has {found}, which is not {kind}", field.name());
+                Error::new(ErrorKind::DatatypeMismatch, what)
             })
         });
-        let kinds = kinds.collect::<Result<Vec<SqlType>>>()?;
-        let fields =
-            schema.fields().iter().zip(&kinds).map(|(field, kind)| Field::new(field.name(), kind.arrow(), true));
-        let own = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let batches = batches.iter().map(|batch| {
-            if batch.schema_ref().fields() != schema.fields() {
-                let what = format!("the batches of {name} have different columns");
-                return Err(Error::new(ErrorKind::DatatypeMismatch, what));
-            }
-            let columns = batch.columns().iter().zip(&kinds).zip(schema.fields()).map(|((values, kind), field)| {
-                convert(values, kind).map_err(|error| {
-                    let found = match error {
-                        NotConverted::Value(misfit) => format!("the value {}", misfit.text),
-                        NotConverted::Types => format!("values of the type {}", values.data_type()),
-                    };
-                    let what = format!("column {} of {name} has {found}, which is not {kind}", field.name());
-                    Error::new(ErrorKind::DatatypeMismatch, what)
-                })
-            });
-            let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            RecordBatch::try_new_with_options(Arc::clone(&own), columns, &options)
-                .map_err(|error| Error::internal(format!("columns of {name}: {error}")))
-        });
-        let batches = batches.collect::<Result<Vec<_>>>()?;
-        Ok(BatchRows { name, schema: own, batches })
-    }
-}
-
-impl RowSource for BatchRows {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn row_count(&self) -> Option<u64> {
-        Some(self.batches.iter().map(|batch| batch.num_rows() as u64).sum())
-    }
-
-    fn open(
-        &self,
-        columns: &[usize],
-        _predicates: &[Predicate],
-        batch_rows: usize,
-        _threads: usize,
-        _cancel: &Cancel,
-    ) -> Result<Arc<dyn BatchSource>> {
-        let failed = |error| Error::internal(format!("columns of {}: {error}", self.name));
-        let schema = Arc::new(self.schema.project(columns).map_err(failed)?);
-        let rows = batch_rows.max(1);
-        let mut pieces = Vec::new();
-        for batch in &self.batches {
-            let batch = batch.project(columns).map_err(failed)?;
-            let starts = (0..batch.num_rows()).step_by(rows);
-            pieces.extend(starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))));
-        }
-        Ok(ReadyBatches::new(schema, pieces))
-    }
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&own), columns, &options)
+            .map_err(|error| Error::internal(format!("columns of {name}: {error}")))
+    });
+    let batches = batches.collect::<Result<Vec<_>>>()?;
+    Ok(MemoryRows::of_batches(name, own, batches))
 }
 
 impl Session {
     /// Adds batches as a table of this connection, under a name in any case. A table of that name is replaced.
     pub fn register_batches(&mut self, name: &str, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<()> {
-        let rows = Arc::new(BatchRows::new(name.to_owned(), schema, batches)?);
+        let rows = converted_rows(name.to_owned(), schema, batches)?;
         self.change_objects(|objects| objects.tables.insert(lower(name), rows));
         Ok(())
     }

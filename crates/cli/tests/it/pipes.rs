@@ -291,7 +291,7 @@ fn a_command_may_end_a_statement_in_a_script() {
     assert_eq!(std::fs::read_to_string(folder.path().join("out.csv")).expect("written"), "a,b\n3,2\n");
     let ran = run(folder.path(), &["--format", "table", "-c", "SELECT 1 AS a \\gx"], "");
     assert_eq!(printed(&ran), "a = 1\n");
-    // Other commands cannot stand inside of a statement.
+    // Other commands must not be inside of a statement.
     assert!(failed(&run(folder.path(), &[], "SELECT 1\n\\timing\n;")).contains("ERROR 42601"));
 }
 

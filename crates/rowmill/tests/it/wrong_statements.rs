@@ -1,8 +1,8 @@
 //! Statements that are wrong, of every kind: each error says where, and says it in the words of SQL.
 //!
 //! `wrong_statements.sql` has one statement in each line. `«` is the place that its error must have. A line that
-//! begins with `~` has an error without a place, because it is not about the text. ` -- hint` at the end means that the error
-//! must have a hint. `ROWMILL_GOLDEN=write` writes the places and hints that the errors have; read them then.
+//! begins with `~` has an error without a place, because it is not about the text. ` -- hint` at the end means that the
+//! error must have a hint. `ROWMILL_GOLDEN=write` writes the places and hints that the errors have; read them then.
 
 use rowmill::{Connection, Database, Error, ErrorKind};
 

@@ -14,7 +14,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request, State};
@@ -34,14 +33,13 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use super::{error_response, failure};
 use crate::event::ServerEvent;
+use crate::listener::accept_each;
 use crate::login::{ClientLogin, LoginFault};
 use crate::server::ServerShared;
 use crate::transport::ClientTransport;
 
 /// Connections whose handshake is done and that wait for the HTTP code.
 const WAITING_MAX: usize = 64;
-/// How long the server waits after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections, and does the handshakes of TLS side by side.
 pub(super) struct HttpConnections {
@@ -76,29 +74,15 @@ impl HttpConnections {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<ServerShared>, sender: mpsc::Sender<(HttpStream, SocketAddr)>) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shared.stop.stopping() => return,
-        };
-        match accepted {
-            Ok((stream, client)) => {
-                let (shared, sender) = (Arc::clone(&shared), sender.clone());
-                tokio::spawn(async move { receive(stream, client, shared, &sender).await });
-            }
-            Err(error) => {
-                shared.report(&ServerEvent::AcceptFailed { reason: error.to_string() });
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    let receive = |stream, client| receive(stream, client, Arc::clone(&shared), sender.clone());
+    accept_each(listener, &shared, receive).await;
 }
 
 async fn receive(
     stream: TcpStream,
     client: SocketAddr,
     shared: Arc<ServerShared>,
-    sender: &mpsc::Sender<(HttpStream, SocketAddr)>,
+    sender: mpsc::Sender<(HttpStream, SocketAddr)>,
 ) {
     let open = shared.http_connections.fetch_add(1, Ordering::Relaxed);
     let _ = stream.set_nodelay(true);

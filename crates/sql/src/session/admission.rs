@@ -16,8 +16,8 @@ pub type AdmissionGuard = Box<dyn Send + Sync>;
 
 /// Decides when the engine may run a statement.
 pub trait Admission: Send + Sync {
-    /// Waits until a statement may run. Returns an error if `cancel` cancels the statement meanwhile, or if too many
-    /// statements wait.
+    /// Waits until a statement may run. Returns an error if `cancel` cancels the statement during the wait, or if too
+    /// many statements wait.
     fn enter(&self, cancel: &CancelHandle) -> Result<AdmissionGuard>;
 }
 

@@ -342,11 +342,7 @@ impl ProgramData<'_> {
         }
         // Outside of a transaction a writing program has its own, which is committed only after the program has
         // succeeded.
-        let mut transaction = self.engine.begin()?;
-        transaction.set_isolation(self.settings.isolation());
-        if self.settings.flag("wait_for_rows") {
-            transaction.wait_for_rows(self.lost_row.claimant.take());
-        }
+        let mut transaction = self.lost_row.begin_own(self.engine, self.settings)?;
         let end = compiled.run_write(&mut transaction, values, scratch, rows)?;
         if let RunEnd::Done(_) = end {
             self.lost_row.keep_rows(&mut transaction, KeyedMark::default())?;

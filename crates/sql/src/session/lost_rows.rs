@@ -4,8 +4,10 @@
 //! statement when the statement has run ([`Transaction::claim_rows`]). If another one has a claim, the statement is
 //! undone, waits for that transaction to end, and runs again over a newer snapshot.
 
-use rowmill_base::Result;
-use rowmill_txn::{KeyedMark, LostRow, RowClaimant, Transaction};
+use std::sync::Arc;
+
+use rowmill_base::{Isolation, Result, Settings};
+use rowmill_txn::{Engine, KeyedMark, LostRow, RowClaimant, Transaction};
 
 use super::Session;
 
@@ -14,10 +16,31 @@ use super::Session;
 pub(super) struct LostRows {
     row: Option<LostRow>,
     /// The claims of a statement outside of a transaction, for its next run.
-    pub(super) claimant: Option<RowClaimant>,
+    claimant: Option<RowClaimant>,
+}
+
+/// Begins a transaction that waits for rows if the settings say so.
+pub(super) fn begin(
+    engine: &Arc<Engine>,
+    settings: &Settings,
+    isolation: Isolation,
+    claimant: Option<RowClaimant>,
+) -> Result<Transaction> {
+    let mut transaction = engine.begin()?;
+    transaction.set_isolation(isolation);
+    // Only READ COMMITTED waits, so that other levels need not look up the setting.
+    if isolation == Isolation::ReadCommitted && settings.flag("wait_for_rows") {
+        transaction.wait_for_rows(claimant);
+    }
+    Ok(transaction)
 }
 
 impl LostRows {
+    /// Begins the transaction of a statement outside of a transaction, with the claims of its last run.
+    pub(super) fn begin_own(&mut self, engine: &Arc<Engine>, settings: &Settings) -> Result<Transaction> {
+        begin(engine, settings, settings.isolation(), self.claimant.take())
+    }
+
     /// Claims the rows of a statement that began at `mark`. After an error the statement must be undone.
     pub(super) fn keep_rows(&mut self, transaction: &mut Transaction, mark: KeyedMark) -> Result<()> {
         match transaction.claim_rows(mark)? {

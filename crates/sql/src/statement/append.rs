@@ -66,8 +66,8 @@ impl AppendPlan {
         transaction.insert(self.table.id, &batch)
     }
 
-    /// Returns the first row that cannot be inserted, for an error message. Leaves rows behind, which the caller must
-    /// undo.
+    /// Returns the first row that cannot be inserted, for an error message. Rows that it inserts stay in the
+    /// transaction, and the caller must undo them.
     fn first_refused(&self, transaction: &mut Transaction, columns: &[ArrayRef], rows: usize) -> usize {
         let (mut from, mut to) = (0, rows);
         while to - from > 1 {

@@ -91,7 +91,8 @@ impl WriteBinder<'_> {
         self.insertion(write, conflict, values)
     }
 
-    /// Returns the table of an `INSERT` and the places of the columns that get values, none of which may be generated.
+    /// Returns the table of an `INSERT` and the places of the columns that get values. Returns an error if one of them
+    /// is generated.
     pub(super) fn insert_targets(&self, insert: &Insert) -> Result<(Arc<TableDef>, Vec<usize>)> {
         let TableObject::TableName(name) = &insert.table else {
             return Err(unsupported(STATEMENT, "a target that is not a table"));

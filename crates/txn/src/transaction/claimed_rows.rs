@@ -8,8 +8,8 @@ use crate::keyed::index_of;
 use crate::keyed_writes::KeyedMark;
 use crate::row_claims::{LostRow, RowClaimant};
 
-/// What is done with a key of a statement, and with the range of keys that have the same unique values, if its index is
-/// unique. Returns why the statement must run again, if it must.
+/// Takes a key of a statement and, if its index is unique, the range of the keys that have the same unique values.
+/// Returns the reason if the statement must run again.
 type KeyTask<'t> = dyn FnMut(&[u8], Option<&KeyRange>) -> Option<LostRow> + 't;
 
 impl Transaction {

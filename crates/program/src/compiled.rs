@@ -122,6 +122,11 @@ impl Compiled {
         matches!(&self.body, CompiledBody::Read(read) if !read.for_update)
     }
 
+    /// Whether the program only appends rows to a columnar table.
+    pub fn is_append(&self) -> bool {
+        matches!(&self.body, CompiledBody::Insert(insert) if insert.is_append())
+    }
+
     /// Runs a read with the data that `reader` sees and sets `out` to its rows. `parameters` must have the types of
     /// [`Compiled::parameters`], in that order. Any `scratch` will do, but only one run may use it at a time.
     ///

@@ -95,6 +95,11 @@ impl Insert {
         Ok(Insert { rows, source: source.map(Box::new), sequences, texts: compiler.texts(), into, after })
     }
 
+    /// Whether the rows go into a columnar table.
+    pub(crate) fn is_append(&self) -> bool {
+        matches!(self.into, Into::Columnar { .. })
+    }
+
     pub(crate) fn run(
         &self,
         transaction: &mut Transaction,

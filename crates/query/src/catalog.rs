@@ -134,4 +134,10 @@ pub trait QueryCatalog {
 
     /// The result of `now()` in microseconds since 1970-01-01 UTC: the time when the transaction began.
     fn now_us(&self) -> i64;
+
+    /// The number of the parameter that each run sets to the result of `now()`, as a TIMESTAMP WITH TIME ZONE. A plan
+    /// with this parameter serves all transactions. Returns `None` if the plan should contain [`QueryCatalog::now_us`].
+    fn clock_parameter(&self) -> Option<usize> {
+        None
+    }
 }

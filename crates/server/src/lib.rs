@@ -27,7 +27,7 @@
 //!   `statement_log`: which statements it logs. `lanes`: how many of them run at a time.
 //! - `listener`, `transport`, `tls`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
 //! - `login`, `authentication`, `scram`: who a client is, for all protocols and over PostgreSQL's.
-//! - `socket`, `frame`, `backend`: bytes to messages and back.
+//! - `socket`, `spin`, `frame`, `backend`: bytes to messages and back.
 //! - `session`, `transaction_block`, `simple_query`, `extended`, `typed_statement`, `portal`, `copy`: the statements of
 //!   a session.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
@@ -60,6 +60,7 @@ mod session;
 mod shutdown;
 mod simple_query;
 mod socket;
+mod spin;
 mod sql_words;
 mod startup;
 mod statement_log;

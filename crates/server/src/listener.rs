@@ -18,6 +18,7 @@ use crate::login::ClientLogin;
 use crate::server::ServerShared;
 use crate::session::{ActivityEnd, PgSession, stopping};
 use crate::socket::{ClientStream, SessionSocket};
+use crate::spin::WorkingSession;
 use crate::startup::{LoginRequest, StartFault, StartRequest, read_request, refuse};
 use crate::transport::ClientTransport;
 use crate::wire_error::WireError;
@@ -191,8 +192,9 @@ async fn run(transport: ClientTransport, mut session: Box<PgSession>, shared: &A
         };
         has_bytes = false;
         let (stalled, bytes_max) = (shared.limits.stalled_timeout, shared.limits.message_bytes_max);
+        let working = WorkingSession::new(&shared.working);
         let worked = spawn_blocking(move || {
-            let socket = SessionSocket::blocking(stream.into_std()?, tls, stalled)?;
+            let socket = SessionSocket::blocking(stream.into_std()?, tls, stalled, working)?;
             let mut client = ClientStream::new(socket, input, bytes_max);
             if let Some(error) = end {
                 client.put(&error.response("FATAL"));

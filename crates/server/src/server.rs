@@ -19,6 +19,7 @@ use crate::listener;
 use crate::login::{ClientLogin, Doorkeeper};
 use crate::options::{ServerLimits, ServerLogs, ServerOptions};
 use crate::shutdown::{StopPhase, StopSignal};
+use crate::spin::WorkingSessions;
 use crate::statement_log;
 use crate::tls::ServerTls;
 
@@ -36,6 +37,7 @@ pub(crate) struct ServerShared {
     /// Open connections of the wire protocol, with those that have not logged in.
     pub(crate) connections: AtomicUsize,
     pub(crate) metrics: ServerMetrics,
+    pub(crate) working: Arc<WorkingSessions>,
     /// Open connections of HTTP.
     pub(crate) http_connections: AtomicUsize,
     pub(crate) doorkeeper: Doorkeeper,
@@ -120,6 +122,7 @@ impl Server {
             cancels,
             connections,
             metrics,
+            working: WorkingSessions::new(),
             http_connections: AtomicUsize::new(0),
             doorkeeper,
             tls,

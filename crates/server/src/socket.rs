@@ -11,6 +11,7 @@ use rustls::ServerConnection;
 use crate::backend::{OUTPUT_BYTES, put};
 use crate::frame::{BrokenFrame, next_message};
 use crate::shutdown::StopSignal;
+use crate::spin::WorkingSession;
 
 /// How long a session thread waits for the next message before the connection goes back to the network threads. Moving
 /// there and back costs about 20 µs, so that a client which sends a statement every few milliseconds should not pay it.
@@ -35,6 +36,7 @@ pub(crate) struct SessionSocket {
     stream: TcpStream,
     tls: Option<Box<ServerConnection>>,
     stalled: Duration,
+    working: WorkingSession,
 }
 
 impl SessionSocket {
@@ -43,11 +45,12 @@ impl SessionSocket {
         stream: TcpStream,
         tls: Option<Box<ServerConnection>>,
         stalled: Duration,
+        working: WorkingSession,
     ) -> io::Result<SessionSocket> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LINGER))?;
         stream.set_write_timeout(Some(stalled))?;
-        Ok(SessionSocket { stream, tls, stalled })
+        Ok(SessionSocket { stream, tls, stalled, working })
     }
 
     /// Gives the socket back to the network threads.
@@ -69,6 +72,7 @@ impl SessionSocket {
 
     /// Reads what has arrived.
     pub(crate) fn read(&mut self, input: &mut BytesMut) -> io::Result<Arrival> {
+        self.working.spin(&self.stream);
         let start = input.len();
         input.resize(start + READ_BYTES, 0);
         let read = loop {

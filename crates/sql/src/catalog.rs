@@ -1,5 +1,6 @@
 //! The context of one statement: its snapshot, its settings, and the notices of its queries.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -15,6 +16,31 @@ use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
 use crate::session::Work;
 use crate::session_objects::SessionObjects;
+
+/// The parameter of a program that each run sets to the value of `now()`.
+#[derive(Debug)]
+pub(crate) struct ClockParameter {
+    /// Its number: that after the parameters of the statement.
+    pub(crate) number: usize,
+    is_read: AtomicBool,
+}
+
+impl ClockParameter {
+    pub(crate) fn new(number: usize) -> Self {
+        ClockParameter { number, is_read: AtomicBool::new(false) }
+    }
+
+    /// Returns the number, for a plan that reads the parameter.
+    pub(crate) fn read(&self) -> usize {
+        self.is_read.store(true, Ordering::Relaxed);
+        self.number
+    }
+
+    /// Whether a plan reads the parameter.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read.load(Ordering::Relaxed)
+    }
+}
 
 /// The snapshot, the settings and the services that one statement works with.
 #[derive(Debug)]
@@ -41,6 +67,8 @@ pub(crate) struct StatementContext {
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
     /// The value of `now()` in this statement: microseconds since 1970-01-01 UTC.
     pub(crate) now_us: i64,
+    /// The parameter that plans have in place of `now_us`, if they must serve other transactions too.
+    pub(crate) clock: Option<Arc<ClockParameter>>,
     /// Who runs the statement.
     pub(crate) authority: Authority,
 }
@@ -62,6 +90,7 @@ impl StatementContext {
             objects: Arc::clone(work.session.objects()),
             scans: Mutex::default(),
             now_us: work.now_us(),
+            clock: work.clock.clone(),
             authority: work.session.authority().clone(),
         })
     }

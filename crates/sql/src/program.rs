@@ -26,7 +26,7 @@ use rowmill_query::program;
 use rowmill_txn::Snapshot;
 use sqlparser::ast::{self, Statement as Sql};
 
-use crate::catalog::StatementContext;
+use crate::catalog::{ClockParameter, StatementContext};
 use crate::engine_query::PlannedQuery;
 use crate::parse::StatementBody as Parsed;
 use crate::session::Work;
@@ -105,13 +105,15 @@ pub(crate) struct CompiledStatement {
     pub(crate) schema: Option<SchemaRef>,
     /// The kind of the statement, as drivers show it.
     pub(crate) tag: &'static str,
+    /// Whether the program has the value of `now()` as one more parameter.
+    pub(crate) reads_clock: bool,
 }
 
 impl Work<'_> {
     /// Compiles the statement's program for the definitions of `snapshot` and for parameters of these types. Returns
     /// `None` if the statement has no program, and an error if the statement is wrong or its program does not compile.
     pub(crate) fn compiled_statement(
-        &self,
+        &mut self,
         snapshot: &Arc<Snapshot>,
         parameters: &[ParameterKind],
     ) -> Result<Option<CompiledStatement>> {
@@ -119,7 +121,10 @@ impl Work<'_> {
         if parameters.contains(&ParameterKind::Array) {
             return Ok(None);
         }
-        let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
+        let clock = Arc::new(ClockParameter::new(parameters.len()));
+        self.clock = Some(Arc::clone(&clock));
+        let mut parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
+        parameters.push(ParameterKind::Instant.sql_type());
         let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
         let made = self.with_planning_room(|| match (ChangeSyntax::of(sql), &**sql) {
             (Some(change), _) => compiler.bound_change(change),
@@ -127,9 +132,13 @@ impl Work<'_> {
             (None, _) => Ok(None),
         })?;
         // A statement without a program is not an error: the engine runs it.
-        let Some(StatementProgram { program, schema, tag }) = self.within_rounds(made) else { return Ok(None) };
+        let Some(StatementProgram { mut program, schema, tag }) = self.within_rounds(made) else { return Ok(None) };
+        let reads_clock = clock.is_read();
+        if !reads_clock {
+            program.parameters.truncate(clock.number);
+        }
         let compiled = Compiled::new(&program, snapshot.catalog())?;
-        Ok(Some(CompiledStatement { compiled, schema, tag }))
+        Ok(Some(CompiledStatement { compiled, schema, tag, reads_clock }))
     }
 
     /// Returns the program of a query that was planned over `snapshot` with this statement's values, if it has one that

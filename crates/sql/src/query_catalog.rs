@@ -172,6 +172,10 @@ impl QueryCatalog for ContextCatalog {
     fn now_us(&self) -> i64 {
         self.context.now_us
     }
+
+    fn clock_parameter(&self) -> Option<usize> {
+        self.context.clock.as_ref().map(|clock| clock.read())
+    }
 }
 
 /// Parses the query of a view.

@@ -22,6 +22,7 @@ use rowmill_txn::{Engine, KeyedMark, Snapshot, Transaction};
 
 use self::lost_rows::LostRows;
 use crate::access::Authority;
+use crate::catalog::ClockParameter;
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::exhausted::naming_statement;
@@ -218,7 +219,7 @@ impl Session {
             self.begin_in_transaction()?;
         }
         let (started, now_us, progress) = (Instant::now(), now_us(), self.progress.clone());
-        let mut this = Work { session: self, statement, params, cancel, started, now_us, progress };
+        let mut this = Work { session: self, statement, params, cancel, started, now_us, clock: None, progress };
         let done = with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)));
         done.map_err(|error| statement.placed(error))
     }
@@ -444,6 +445,8 @@ pub(crate) struct Work<'w> {
     pub(crate) started: Instant,
     /// The time of the statement's begin, in microseconds since 1970-01-01 UTC.
     pub(crate) now_us: i64,
+    /// The parameter that plans have in place of the time, if they must serve other transactions too.
+    pub(crate) clock: Option<Arc<ClockParameter>>,
     progress: Option<ProgressFn>,
 }
 

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{Date32Array, Time64MicrosecondArray, TimestampMicrosecondArray};
-use arrow::datatypes::DataType;
+use arrow::array::TimestampMicrosecondArray;
+use arrow::datatypes::{DataType, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::aggregate;
+use rowmill_expr::fold::fold;
 use rowmill_expr::{functions, typing};
 use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, item_function};
 use sqlparser::ast::{
@@ -45,8 +46,6 @@ const SPECIAL: &[&str] = &[
     "generate_subscripts",
     "_pg_expandarray",
 ];
-
-const DAY_US: i64 = 86_400_000_000;
 
 impl Binder<'_> {
     /// Binds a call.
@@ -129,7 +128,7 @@ impl Binder<'_> {
                 return self.struct_of(fields);
             }
             (_, []) => {
-                if let Some(value) = self.clock(name) {
+                if let Some(value) = self.clock(name)? {
                     return Ok(value);
                 }
             }
@@ -236,31 +235,35 @@ impl Binder<'_> {
     /// Binds a function of the clock that is written without parentheses.
     pub(super) fn niladic(&mut self, name: &str) -> Result<Option<ScalarExpr>> {
         Ok(match name {
-            "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "localtime" => self.clock(name),
+            "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "localtime" => {
+                self.clock(name)?
+            }
             _ => None,
         })
     }
 
     /// The time of the transaction.
-    fn clock(&mut self, name: &str) -> Option<ScalarExpr> {
-        let now_us = self.catalog.now_us();
-        let stamp = || TimestampMicrosecondArray::from(vec![now_us]);
-        let value = match name {
-            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
-                Constant::new(Arc::new(stamp().with_timezone("UTC")))
-            }
-            "localtimestamp" => Constant::new(Arc::new(stamp())),
-            "current_date" | "today" => {
-                Constant::new(Arc::new(Date32Array::from(vec![now_us.div_euclid(DAY_US) as i32])))
-            }
-            "current_time" | "localtime" => {
-                Constant::new(Arc::new(Time64MicrosecondArray::from(vec![now_us.rem_euclid(DAY_US)])))
-            }
-            _ => return None,
+    fn clock(&mut self, name: &str) -> Result<Option<ScalarExpr>> {
+        let zoned = || DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let kind = match name {
+            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => zoned(),
+            "localtimestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
+            "current_date" | "today" => DataType::Date32,
+            "current_time" | "localtime" => DataType::Time64(TimeUnit::Microsecond),
+            _ => return Ok(None),
         };
-        // The plan now contains the time, so it must not be reused by a later transaction.
-        self.reads_clock = true;
-        Some(ScalarExpr::literal(value))
+        let now = match self.catalog.clock_parameter() {
+            Some(number) => ScalarExpr::new(zoned(), ExprOp::Parameter(number)),
+            None => {
+                // The plan now contains the time, so it must not be reused by a later transaction.
+                self.reads_clock = true;
+                let stamp = TimestampMicrosecondArray::from(vec![self.catalog.now_us()]);
+                ScalarExpr::literal(Constant::new(Arc::new(stamp.with_timezone("UTC"))))
+            }
+        };
+        let mut value = typing::cast(now, &kind, false)?;
+        fold(&mut value);
+        Ok(Some(value))
     }
 
     /// Binds EXTRACT, POSITION, SUBSTRING and other SQL forms that are calls.

@@ -110,3 +110,45 @@ fn programs_follow_definitions() -> Result<()> {
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
     Ok(())
 }
+
+#[test]
+fn a_program_reads_the_clock_in_each_run() -> Result<()> {
+    let database = Database::memory()?;
+    let mut connection = database.connect()?;
+    connection.execute_batch(
+        "CREATE TABLE visits (id INTEGER PRIMARY KEY, at TIMESTAMPTZ DEFAULT now(), local TIMESTAMP, day DATE);
+         CREATE TABLE history (id INTEGER, at TIMESTAMPTZ)",
+    )?;
+    let visit = connection.prepare("INSERT INTO visits (id, local, day) VALUES (?, localtimestamp, current_date)")?;
+    let event = connection.prepare("INSERT INTO history VALUES (?, CURRENT_TIMESTAMP)")?;
+    let touch = connection.prepare("UPDATE visits SET at = now() WHERE id = ? AND at < now()")?;
+    let until_now = connection.prepare("SELECT id FROM visits WHERE at <= now() AND id < ?")?;
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(2));
+    for id in 0..3 {
+        visit.ask(&mut connection, &[Param::Integer(id)])?;
+        event.ask(&mut connection, &[Param::Integer(id)])?;
+        pause();
+    }
+    let instants = |connection: &mut Connection, table: &str| -> Result<i64> {
+        let rows = connection.query(&format!("SELECT count(DISTINCT at) FROM {table}"))?.rows()?;
+        rows[0].get(0)
+    };
+    assert_eq!((instants(&mut connection, "visits")?, instants(&mut connection, "history")?), (3, 3));
+    let agree = "SELECT count(*) FROM visits
+                 WHERE at = local::timestamptz AND day = local::date AND at BETWEEN now() - INTERVAL '1 hour' AND now()";
+    assert_eq!(connection.query(agree)?.rows()?[0].get::<i64>(0)?, 3);
+    assert_eq!(until_now.ask(&mut connection, &[Param::Integer(9)])?.len(), 3);
+
+    // All statements of a transaction have one time, that of its begin.
+    let mut transaction = connection.transaction()?;
+    for id in 0..3 {
+        pause();
+        assert_eq!(touch.ask(&mut transaction, &[Param::Integer(id)])?.changed(), 1);
+        event.ask(&mut transaction, &[Param::Integer(id)])?;
+    }
+    // The rows have the time of the transaction now, which is not before itself.
+    assert_eq!(touch.ask(&mut transaction, &[Param::Integer(0)])?.changed(), 0);
+    transaction.commit()?;
+    assert_eq!((instants(&mut connection, "visits")?, instants(&mut connection, "history")?), (1, 4));
+    Ok(())
+}

@@ -24,7 +24,7 @@ use rowmill_txn::{Engine, KeyedMark, Snapshot};
 use super::Session;
 use super::lost_rows::LostRows;
 use crate::lifted::{Lifted, lift};
-use crate::open_transaction::OpenTransaction;
+use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, RowStream};
 use crate::param::Param;
 use crate::parse::Statement;
@@ -215,16 +215,25 @@ impl Session {
         if let Some(cancel) = self.begin_program() {
             self.scratch.set_cancel(cancel);
         }
+        // Rows of a prepared INSERT into a columnar table wait in the open transaction, and go into it as one batch.
+        let waits = self.transaction.is_some() && self.statements.program(place).compiled.is_append();
+        if waits && self.add_row(statement, parameters)? {
+            self.rows.set_batches(&[])?;
+            return Ok(Some(Ran { program: place, changed: 1 }));
+        }
         let Session { engine, settings, transaction, statements, scratch, rows, lost_row, .. } = self;
         let program = statements.program(place);
+        let began_us = transaction.as_ref().map(|open| open.began_us);
         let mut data = ProgramData { engine, settings, transaction, snapshot: snapshot.as_ref(), lost_row };
         let mut run = |values: &[ValueRef<'_>]| data.run(&program.compiled, values, scratch, rows);
-        let ran = if parameters.len() <= FEW_PARAMETERS {
-            run(on_stack(parameters, &mut [ValueRef::Null; FEW_PARAMETERS]))
-        } else if parameters.len() <= PARAMETERS_ON_STACK {
-            run(on_stack(parameters, &mut [ValueRef::Null; PARAMETERS_ON_STACK]))
+        let clock = program.reads_clock.then(|| ValueRef::Int(began_us.unwrap_or_else(now_us)));
+        let count = parameters.len() + usize::from(program.reads_clock);
+        let ran = if count <= FEW_PARAMETERS {
+            run(on_stack(parameters, clock, &mut [ValueRef::Null; FEW_PARAMETERS]))
+        } else if count <= PARAMETERS_ON_STACK {
+            run(on_stack(parameters, clock, &mut [ValueRef::Null; PARAMETERS_ON_STACK]))
         } else {
-            run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())
+            run(&parameters.iter().map(|parameter| parameter.to_ref()).chain(clock).collect::<Vec<_>>())
         };
         match ran {
             // More rows than a program can hold. The program has not changed anything, so the engine runs the
@@ -352,10 +361,17 @@ impl ProgramData<'_> {
     }
 }
 
-/// Fills `values` with the values of the parameters and returns that part.
-fn on_stack<'v, 'p>(parameters: &[Param<'p>], values: &'v mut [ValueRef<'p>]) -> &'v [ValueRef<'p>] {
-    let values = &mut values[..parameters.len()];
+/// Fills `values` with the values of the parameters, and after them the time if the program reads it. Returns that part.
+fn on_stack<'v, 'p>(
+    parameters: &[Param<'p>],
+    clock: Option<ValueRef<'p>>,
+    values: &'v mut [ValueRef<'p>],
+) -> &'v [ValueRef<'p>] {
+    let values = &mut values[..parameters.len() + usize::from(clock.is_some())];
     values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
+    if let (Some(clock), Some(last)) = (clock, values.last_mut()) {
+        *last = clock;
+    }
     values
 }
 

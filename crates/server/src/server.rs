@@ -28,6 +28,11 @@ const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a server that stops looks whether connections are left.
 const STOP_POLL: Duration = Duration::from_millis(10);
 
+/// The stack of a session thread: as large as that of a program's first thread. Planning a statement then needs no stack
+/// of its own, which would be mapped, touched and unmapped for each statement. Memory is only used as far as it is
+/// touched.
+const STACK_BYTES: usize = 8 << 20;
+
 /// What all connections share.
 pub(crate) struct ServerShared {
     pub(crate) database: Database,
@@ -109,6 +114,7 @@ impl Server {
             // Network threads only move bytes; the engine needs the processors.
             .worker_threads(1)
             .max_blocking_threads(lanes.threads())
+            .thread_stack_size(STACK_BYTES)
             .thread_name("rowmill-server")
             .enable_all()
             .build()

@@ -522,6 +522,13 @@ impl Core {
     pub fn expire_rows(&self, now_us: i64) -> Result<()> {
         self.check_writable()?;
         expire::expire_all(self, now_us, &Cancel::new())
+    /// Rewrites the blocks of a table that are small or have many deleted rows, as a background job does by itself. A
+    /// table that does not exist, or that has no blocks, stays as it is.
+    pub fn merge_table(&self, table: TableId, cancel: &Cancel) -> Result<()> {
+        self.check_writable()?;
+        merge::merge_table(self, table, cancel)
+    }
+
     }
 
     pub(crate) fn expiry_reports(&self) -> &ExpiryReports {

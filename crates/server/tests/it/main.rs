@@ -19,6 +19,7 @@ mod logins;
 mod mutated;
 mod psql;
 mod running_statements;
+mod pgbench;
 mod simple;
 mod stopping;
 mod support;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{CommitId, Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
     Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
 };
@@ -387,7 +388,16 @@ impl Connection {
     pub fn check_append(&self, table: &str) -> Result<()> {
         let name = table.to_lowercase();
         let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
-        self.session.check_append(schema, table)
+        self.session.check_append(schema, table, None)
+    }
+
+    /// Returns the columns that get values when rows are added to a table: those that `columns` names, or all of them if
+    /// it is empty. Returns an error unless the role of the connection may add such rows. It need not be able to read
+    /// them. `table` may have its schema in front of it.
+    pub fn append_schema(&mut self, table: &str, columns: &[&str]) -> Result<SchemaRef> {
+        let name = table.to_lowercase();
+        let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
+        self.session.append_schema(schema, table, columns)
     }
 
     /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. COPY may

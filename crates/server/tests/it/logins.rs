@@ -204,6 +204,42 @@ fn requests_over_http_log_in_by_password_or_token() {
     let token = |sql: &str| query(root, sql).json()["rows"][0][0].as_str().unwrap().to_owned();
     let good = format!("Bearer {}", token("CREATE TOKEN good FOR ann"));
     let ended = format!("Bearer {}", token("CREATE TOKEN ended FOR ann VALID UNTIL '2020-01-01'"));
+#[test]
+fn a_role_adds_rows_to_the_columns_that_it_may_fill_and_need_not_read_them() {
+    let server = server();
+    let root = &[("Authorization", "Basic cm9vdDp0b3A=")];
+    let grant =
+        b"CREATE TABLE log (n BIGINT, note TEXT DEFAULT 'none', hidden TEXT); GRANT INSERT (n, note) ON log TO ann";
+    for sql in String::from_utf8_lossy(grant).split("; ") {
+        assert_eq!(ask(&server, "POST", "/query", root, sql.as_bytes()).status, 200, "{sql}");
+    }
+    runtime().block_on(async {
+        let client = connect(&server, "ann", "right").await.unwrap();
+        client.batch_execute("INSERT INTO log (n) VALUES (1)").await.unwrap();
+        client.execute("INSERT INTO log (n, note) VALUES ($1, $2)", &[&2_i64, &"two"]).await.unwrap();
+        let mut sink = Box::pin(client.copy_in("COPY log (note, n) FROM STDIN").await.unwrap());
+        sink.send(bytes::Bytes::from_static(b"three\t3\n")).await.unwrap();
+        assert_eq!(sink.as_mut().finish().await.unwrap(), 1);
+        for refused in [
+            "COPY log FROM STDIN",
+            "COPY log (n, hidden) FROM STDIN",
+            "COPY log (n) TO STDOUT",
+            "INSERT INTO log (hidden) VALUES ('x')",
+            "INSERT INTO log VALUES (1, 'x', 'y')",
+            "INSERT INTO log (n) VALUES (1) RETURNING n",
+            "SELECT n FROM log",
+        ] {
+            let error = client.batch_execute(refused).await.unwrap_err();
+            assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{refused}: {error:?}");
+        }
+    });
+    let import = |path: &str, body: &[u8]| ask(&server, "POST", path, &[ANN], body).status;
+    assert_eq!(import("/import/log?format=csv&columns=n", b"n\n4\n"), 200);
+    assert_eq!(import("/import/log?format=csv&columns=hidden", b"hidden\nx\n"), 403);
+    let sum = ask(&server, "POST", "/query", root, b"SELECT sum(n), count(note) FROM log");
+    assert_eq!(sum.json()["rows"][0].to_string(), "[10,4]", "{}", sum.text());
+}
+
     assert_eq!(query(&[("Authorization", &good)], "SELECT * FROM t").status, 200);
     assert_eq!(query(&[("Authorization", &ended)], "SELECT * FROM t").status, 401);
     query(root, "DROP TOKEN good FOR ann");

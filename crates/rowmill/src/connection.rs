@@ -8,7 +8,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{CommitId, Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
-    Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
+    Admission, CancelHandle, ClientInfo, ConnectionEnd, OpenConnection, Outcome, ProgressFn, Session, StatementShape,
+    TransactionState,
 };
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
@@ -362,9 +363,16 @@ impl Connection {
         self.session.set_progress(report);
     }
 
-    /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements).
-    pub fn set_client(&mut self, client: ClientInfo) {
-        self.session.set_client(client);
+    /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements). A
+    /// client with a number is also entered into the list of open connections (`pg_stat_activity`). The host then tells
+    /// the entry when statements begin and end. `end` ends the connection from another thread.
+    pub fn set_client(&mut self, client: ClientInfo, end: Option<ConnectionEnd>) -> Option<Arc<OpenConnection>> {
+        self.session.set_client(client, end)
+    }
+
+    /// When the open transaction began, in microseconds since 1970-01-01 UTC, and the commit whose state it reads.
+    pub fn open_transaction(&self) -> Option<(i64, CommitId)> {
+        self.session.open_transaction()
     }
 
     /// Lets `admission` decide when the engine runs the statements of this connection. Statements on keyed tables that
@@ -383,8 +391,9 @@ impl Connection {
         self.session.take_notices()
     }
 
-    /// Returns an error unless the role of the connection may add rows to a table. `table` may have its schema in front
-    /// of it. A table that does not exist is no error here.
+    /// Returns an error unless the role of the connection may add rows to a table, as far as that is known without the
+    /// columns: it needs the right on at least one column. `table` may have its schema in front of it. A table that does
+    /// not exist is no error here.
     pub fn check_append(&self, table: &str) -> Result<()> {
         let name = table.to_lowercase();
         let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));

@@ -213,6 +213,9 @@ impl PgSession {
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         let rows_max = u64::try_from(execute.max_rows).ok().filter(|max| *max > 0);
         let (statement, started) = (portal.statement.clone(), Instant::now());
+        if let Some(statement) = &statement {
+            self.note_begin(&statement.sql);
+        }
         let ran = self.run_portal(&mut portal, rows_max, client);
         if let Some(statement) = statement {
             self.log(&statement.sql, started, &ran);

@@ -191,6 +191,7 @@ impl PgSession {
             name => {
                 let reported = self.settings.set(name, value)?;
                 reported.iter().for_each(|setting| client.put(&setting.message()));
+                self.note_application();
             }
         }
         Ok(())
@@ -219,6 +220,7 @@ impl PgSession {
         self.portals.clear();
         self.connection.execute_batch("RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
+        self.note_application();
         Ok(())
     }
 

@@ -31,6 +31,7 @@ impl PgSession {
                 self.block.begin_implicit(&mut self.connection)?;
             }
             let started = Instant::now();
+            self.note_begin(&part.sql);
             let ran = self.simple_statement(text, part, &first, client);
             self.log(&part.sql, started, &ran);
             ran?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::ArrayRef;
-use rowmill_base::{Error, ErrorKind, Isolation, Result, nearest};
+use rowmill_base::{CommitId, Error, ErrorKind, Isolation, Result, nearest};
 use rowmill_txn::{Catalog, Savepoint, Transaction};
 
 use crate::cell_builder::Conversion;
@@ -48,6 +48,11 @@ pub(crate) fn now_us() -> i64 {
 }
 
 impl OpenTransaction {
+    /// The commit whose state the transaction reads.
+    pub(crate) fn reads(&self) -> CommitId {
+        self.transaction.base().commit()
+    }
+
     pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {
         OpenTransaction {
             transaction,

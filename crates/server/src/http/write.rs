@@ -24,7 +24,7 @@ use tokio::task::spawn_blocking;
 
 use super::body::read_body;
 use super::entrance::login_of;
-use super::{RegisteredRequest, error_json, failure, json_response, status};
+use super::{connect, error_json, failure, json_response, status};
 use crate::line::{LineOutcome, LinePrecision, LineRequest, REJECTED_MAX, RejectedLine, ingest};
 use crate::login::ClientLogin;
 use crate::server::ServerShared;
@@ -144,7 +144,7 @@ fn run(options: &LineWriteOptions, body: &[u8], login: &ClientLogin, shared: &Ar
             Err(response) => return *response,
         },
     };
-    let (mut connection, _registered) = match RegisteredRequest::connect(shared, login) {
+    let (mut connection, _registered) = match connect(shared, login, "POST /write") {
         Ok(connected) => connected,
         Err(error) => return fault_answer(&error),
     };

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod activity;
 mod browser;
 mod cancelling;
 mod catalog;

@@ -152,6 +152,7 @@ fn run(options: &LineWriteOptions, body: &[u8], login: &ClientLogin, shared: &Ar
         body,
         precision: options.precision,
         accepts_partial: options.accepts_partial,
+        stops_at_error: false,
         key: options.key.as_deref(),
     };
     let outcome = ingest(&mut connection, &request);

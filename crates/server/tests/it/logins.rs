@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::SinkExt;
 use rowmill::Database;
@@ -100,6 +100,36 @@ fn all_failed_logins_look_the_same_and_are_reported() {
 }
 
 #[test]
+fn a_name_for_which_many_passwords_are_tried_is_locked_for_that_address() {
+    let server = server();
+    let wrong = [("Authorization", "Basic YW5uOndyb25n")];
+    assert_eq!(ask(&server, "POST", "/query", &[ANN], b"SELECT 1").status, 200);
+    std::thread::scope(|scope| {
+        for _ in 0..60 {
+            scope.spawn(|| {
+                // On a slow machine the first failures are forgotten while the last passwords are checked.
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_secs(60) {
+                    let answer = ask(&server, "POST", "/query", &wrong, b"SELECT 1");
+                    assert_eq!(answer.status, 401, "{}", answer.text());
+                    if answer.text().contains("try again later") {
+                        return;
+                    }
+                }
+                panic!("the name is not locked");
+            });
+        }
+    });
+    let locked = "too many logins of this name from this address have failed";
+    server.wait_for(|event| matches!(event, ServerEvent::LoginRefused { reason, .. } if *reason == locked));
+    runtime().block_on(async {
+        // Other names are not locked, and neither is a password that was right before.
+        connect(&server, "root", "top").await.unwrap();
+    });
+    assert_eq!(ask(&server, "POST", "/query", &[ANN], b"SELECT 1").status, 200);
+}
+
+#[test]
 fn the_first_user_locks_out_all_who_did_not_log_in() {
     let server = TestServer::start();
     runtime().block_on(async {
@@ -184,27 +214,6 @@ fn a_role_loads_rows_that_it_sends_and_no_files_of_the_server() {
 }
 
 #[test]
-fn requests_over_http_log_in_by_password_or_token() {
-    let server = server();
-    let query = |headers: &[(&str, &str)], sql: &str| ask(&server, "POST", "/query", headers, sql.as_bytes());
-    assert_eq!(query(&[ANN], "SELECT current_user AS u").json()["rows"][0][0], "ann");
-    assert_eq!(query(&[ANN], "SELECT * FROM secret").status, 403);
-    for (headers, why) in [
-        (&[][..], "needed"),
-        (&[("Authorization", "Basic YW5uOndyb25n")], "wrong"),
-        (&[("Authorization", "Basic ZXZlOnJpZ2h0")], "wrong"),
-        (&[("Authorization", "Bearer rmt_nothing")], "wrong"),
-        (&[("Authorization", "Negotiate x")], "wrong"),
-    ] {
-        let answer = query(headers, "SELECT 1");
-        assert_eq!(answer.status, 401, "{headers:?}: {}", answer.text());
-        assert!(answer.text().contains(why) && answer.head().contains("www-authenticate: basic"));
-    }
-    let root = &[("Authorization", "Basic cm9vdDp0b3A=")];
-    let token = |sql: &str| query(root, sql).json()["rows"][0][0].as_str().unwrap().to_owned();
-    let good = format!("Bearer {}", token("CREATE TOKEN good FOR ann"));
-    let ended = format!("Bearer {}", token("CREATE TOKEN ended FOR ann VALID UNTIL '2020-01-01'"));
-#[test]
 fn a_role_adds_rows_to_the_columns_that_it_may_fill_and_need_not_read_them() {
     let server = server();
     let root = &[("Authorization", "Basic cm9vdDp0b3A=")];
@@ -240,6 +249,27 @@ fn a_role_adds_rows_to_the_columns_that_it_may_fill_and_need_not_read_them() {
     assert_eq!(sum.json()["rows"][0].to_string(), "[10,4]", "{}", sum.text());
 }
 
+#[test]
+fn requests_over_http_log_in_by_password_or_token() {
+    let server = server();
+    let query = |headers: &[(&str, &str)], sql: &str| ask(&server, "POST", "/query", headers, sql.as_bytes());
+    assert_eq!(query(&[ANN], "SELECT current_user AS u").json()["rows"][0][0], "ann");
+    assert_eq!(query(&[ANN], "SELECT * FROM secret").status, 403);
+    for (headers, why) in [
+        (&[][..], "needed"),
+        (&[("Authorization", "Basic YW5uOndyb25n")], "wrong"),
+        (&[("Authorization", "Basic ZXZlOnJpZ2h0")], "wrong"),
+        (&[("Authorization", "Bearer rmt_nothing")], "wrong"),
+        (&[("Authorization", "Negotiate x")], "wrong"),
+    ] {
+        let answer = query(headers, "SELECT 1");
+        assert_eq!(answer.status, 401, "{headers:?}: {}", answer.text());
+        assert!(answer.text().contains(why) && answer.head().contains("www-authenticate: basic"));
+    }
+    let root = &[("Authorization", "Basic cm9vdDp0b3A=")];
+    let token = |sql: &str| query(root, sql).json()["rows"][0][0].as_str().unwrap().to_owned();
+    let good = format!("Bearer {}", token("CREATE TOKEN good FOR ann"));
+    let ended = format!("Bearer {}", token("CREATE TOKEN ended FOR ann VALID UNTIL '2020-01-01'"));
     assert_eq!(query(&[("Authorization", &good)], "SELECT * FROM t").status, 200);
     assert_eq!(query(&[("Authorization", &ended)], "SELECT * FROM t").status, 401);
     query(root, "DROP TOKEN good FOR ann");

@@ -113,6 +113,7 @@ fn routes() -> Vec<Route> {
         ("/api/v3/write_lp", "post", post(write::write_v3)),
         ("/settings", "get", get(write::settings)),
         ("/health", "get", get(health)),
+        ("/ping", "get", get(write::ping)),
         ("/metrics", "get", get(metrics)),
         ("/openapi.json", "get", get(openapi)),
     ]
@@ -127,11 +128,11 @@ async fn openapi() -> Response {
 
 /// Refuses requests that a page of another site may have sent.
 async fn refuse_foreign(request: Request, next: Next) -> Response {
-    let headers = request.headers();
     // Those who watch the server from other machines ask this without a login, and learn nothing from it.
     if request.uri().path() == "/health" {
         return next.run(request).await;
     }
+    let headers = request.headers();
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or("?"));
     // Browsers send GET requests of pages without an Origin, but tell whether the page is one of another site.

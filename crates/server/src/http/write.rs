@@ -126,6 +126,11 @@ impl LineWriteOptions {
     }
 }
 
+/// Answers clients of InfluxDB, which ask whether the server is there.
+pub(super) async fn ping() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
 fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, String> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     value.to_str().map(Some).map_err(|_| format!("the header {name} must have printable ASCII characters only"))

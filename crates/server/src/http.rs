@@ -22,6 +22,7 @@
 
 mod answer_format;
 mod answer_writer;
+mod backup;
 mod body;
 mod channel_writer;
 mod console;
@@ -33,6 +34,7 @@ mod metrics;
 mod request;
 mod result_writer;
 mod statements;
+mod tar_stream;
 mod write;
 
 use std::sync::Arc;
@@ -106,6 +108,7 @@ fn routes() -> Vec<Route> {
         ("/query", "post", post(query)),
         ("/import/{table}", "post", post(import::import)),
         ("/export", "get", get(export::export)),
+        ("/backup", "get", get(backup::backup)),
         ("/statements", "get", get(statements::list)),
         ("/statements/{id}", "delete", delete(statements::cancel)),
         ("/write", "post", post(write::write_v1)),

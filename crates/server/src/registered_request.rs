@@ -33,6 +33,11 @@ impl<'s> RegisteredRequest<'s> {
         }
         Ok((connection, RegisteredRequest { shared, number: key.number }))
     }
+
+    /// The number of the request's connection.
+    pub(crate) fn number(&self) -> i32 {
+        self.number
+    }
 }
 
 impl Drop for RegisteredRequest<'_> {

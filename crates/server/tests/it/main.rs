@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod activity;
+mod backups;
 mod browser;
 mod cancelling;
 mod catalog;

@@ -10,8 +10,10 @@ enum LinePlace {
     Comment,
     /// The measurement and the tags, where a double quote is a character like any other.
     Names,
-    /// The fields and the time, outside of strings.
+    /// The fields and the time, outside of strings. A double quote in the name of a field is a character like any other.
     Fields,
+    /// The place after the equals sign of a field, where a string may begin.
+    Value,
     String,
 }
 
@@ -32,7 +34,7 @@ impl LineSplitter {
                 continue;
             }
             self.place = match (self.place, byte) {
-                (LinePlace::Names | LinePlace::Fields | LinePlace::String, b'\\') => {
+                (LinePlace::Names | LinePlace::Fields | LinePlace::Value | LinePlace::String, b'\\') => {
                     self.is_escaped = true;
                     self.place
                 }
@@ -50,7 +52,9 @@ impl LineSplitter {
                 }
                 (LinePlace::Start, _) => LinePlace::Names,
                 (LinePlace::Names, b' ') => LinePlace::Fields,
-                (LinePlace::Fields, b'"') => LinePlace::String,
+                (LinePlace::Fields, b'=') => LinePlace::Value,
+                (LinePlace::Value, b'"') => LinePlace::String,
+                (LinePlace::Value, _) => LinePlace::Fields,
                 (place, _) => place,
             };
         }
@@ -64,8 +68,8 @@ mod tests {
 
     #[test]
     fn a_line_break_in_a_string_ends_no_line() {
-        let text = b"cpu,host=a\\ b\"c s=\"x\ny\\\"\nz\",n=1 7\n# it's \"\nmem n=\"a\\\\\"\nrest";
-        let ends: Vec<usize> = vec![34, 43, 55];
+        let text = b"cpu,host=a\\ b\"c q\"r=1,s=\"x\ny\\\"\nz\",n=1 7\n# it's \"\nmem n=\"a\\\\\"\nrest";
+        let ends: Vec<usize> = vec![40, 49, 61];
         for parts in 1..text.len() {
             let mut splitter = LineSplitter::default();
             let mut found = Vec::new();

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{CommitId, Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
     Admission, CancelHandle, ClientInfo, ConnectionEnd, OpenConnection, Outcome, ProgressFn, Session, StatementShape,
-    TransactionState,
+    TransactionInfo, TransactionState,
 };
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
@@ -370,8 +370,8 @@ impl Connection {
         self.session.set_client(client, end)
     }
 
-    /// When the open transaction began, in microseconds since 1970-01-01 UTC, and the commit whose state it reads.
-    pub fn open_transaction(&self) -> Option<(i64, CommitId)> {
+    /// Facts about the open transaction. `None` without one.
+    pub fn open_transaction(&self) -> Option<TransactionInfo> {
         self.session.open_transaction()
     }
 

@@ -139,5 +139,5 @@ pub mod output {
 
 pub use rowmill_sql::{
     CancelHandle, ClientInfo, ConnectionEnd, ConnectionState, OpenConnection, Outcome, Param, Progress, ProgressFn,
-    RowStream, RunningStatement, STATEMENTS, StatementInfo, StatementShape, TransactionState,
+    RowStream, RunningStatement, STATEMENTS, StatementInfo, StatementShape, TransactionInfo, TransactionState,
 };

@@ -11,7 +11,7 @@ use pgwire::messages::startup::ParameterStatus;
 use rowmill::{ClientInfo, Connection, ConnectionState, OpenConnection, Outcome};
 
 use crate::cancel::CancelKey;
-use crate::client_settings::{ClientSettings, ReportedSetting};
+use crate::client_settings::{ClientSettings, ReportedSetting, is_on};
 use crate::end_signal::{EndSignal, terminated};
 use crate::event::ServerEvent;
 use crate::extended::PreparedOnWire;
@@ -111,10 +111,15 @@ impl PgSession {
         self.connection.execute_batch(&sql).map(|_| ()).map_err(|error| WireError::of(&error))
     }
 
+    /// Whether transactions refuse to write unless they say otherwise.
+    pub(crate) fn reads_only(&self) -> bool {
+        self.settings.changed("default_transaction_read_only").is_some_and(is_on)
+    }
+
     /// Notes in the list of connections that a statement begins.
     pub(crate) fn note_begin(&self, sql: &str) {
         if let Some(listed) = &self.listed {
-            listed.begins(sql.into(), self.connection.open_transaction().map(|(began_us, _)| began_us));
+            listed.begins(sql.into(), self.connection.open_transaction().map(|open| open.began_us));
         }
     }
 
@@ -127,7 +132,7 @@ impl PgSession {
             TransactionStatus::Error => ConnectionState::InFailedTransaction,
         };
         let open = self.connection.open_transaction();
-        listed.rests(state, open.map(|(began_us, _)| began_us), open.map(|(_, reads)| reads));
+        listed.rests(state, open.map(|open| open.began_us), open.map(|open| open.reads));
     }
 
     /// Notes the name of the client's program in the list of connections.

@@ -96,6 +96,7 @@ pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use open_connections::{
     ConnectionActivity, ConnectionEnd, ConnectionList, ConnectionState, OpenConnection, WaitReason,
 };
+pub use open_transaction::TransactionInfo;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use outside::outside_batch;
 pub use param::Param;

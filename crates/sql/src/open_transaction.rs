@@ -25,6 +25,19 @@ struct WaitingRows {
     refused: Option<(Vec<ArrayRef>, usize)>,
 }
 
+/// Facts about an open transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionInfo {
+    /// When it began, in microseconds since 1970-01-01 UTC.
+    pub began_us: i64,
+    /// The commit whose state it reads.
+    pub reads: CommitId,
+    /// Its isolation level.
+    pub isolation: Isolation,
+    /// Whether it refuses to write.
+    pub is_read_only: bool,
+}
+
 /// The open transaction of a session.
 #[derive(Debug)]
 pub(crate) struct OpenTransaction {
@@ -48,9 +61,13 @@ pub(crate) fn now_us() -> i64 {
 }
 
 impl OpenTransaction {
-    /// The commit whose state the transaction reads.
-    pub(crate) fn reads(&self) -> CommitId {
-        self.transaction.base().commit()
+    pub(crate) fn info(&self) -> TransactionInfo {
+        TransactionInfo {
+            began_us: self.began_us,
+            reads: self.transaction.base().commit(),
+            isolation: self.transaction.isolation(),
+            is_read_only: self.read_only,
+        }
     }
 
     pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {

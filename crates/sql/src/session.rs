@@ -29,7 +29,7 @@ use crate::exhausted::naming_statement;
 use crate::guards::catch_panics;
 use crate::idle_statements::IdleStatements;
 use crate::open_connections::{ConnectionEnd, ConnectionGuard, ConnectionList, OpenConnection};
-use crate::open_transaction::{OpenTransaction, now_us};
+use crate::open_transaction::{OpenTransaction, TransactionInfo, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
@@ -178,9 +178,9 @@ impl Session {
         }
     }
 
-    /// When the open transaction began, in microseconds since 1970-01-01 UTC, and the commit whose state it reads.
-    pub fn open_transaction(&self) -> Option<(i64, CommitId)> {
-        self.transaction.as_ref().map(|open| (open.began_us, open.reads()))
+    /// Facts about the open transaction. `None` without one.
+    pub fn open_transaction(&self) -> Option<TransactionInfo> {
+        self.transaction.as_ref().map(OpenTransaction::info)
     }
 
     /// Returns the statements that run on all connections of the database.

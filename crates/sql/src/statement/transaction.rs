@@ -77,7 +77,9 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
     if waits {
         open.settled()?.wait_for_rows(None, connection);
     }
-    open.read_only |= characteristics.read_only;
+    if modes.iter().any(|mode| matches!(mode, TransactionMode::AccessMode(_))) {
+        open.read_only = characteristics.read_only;
+    }
     Ok(())
 }
 

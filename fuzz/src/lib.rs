@@ -8,12 +8,19 @@
 //! | [`column_chunk`] | a chunk of a column file |
 //! | [`keyed_row`] | a row and a key of a keyed table |
 //! | [`log_record`] | the payload of a record of the log, which is replayed when the database opens |
+//! | [`pg_session`] | a session of PostgreSQL's wire protocol, with a server |
+//! | [`http_request`] | requests of HTTP, with a server |
+//! | [`line_protocol`] | lines that a server stores, over HTTP and over TCP |
 
 pub mod bound_values;
 pub mod column_chunk;
 pub mod file_import;
+pub mod http_request;
 pub mod keyed_row;
+pub mod line_protocol;
 pub mod log_record;
+pub mod pg_session;
+mod served;
 pub mod sql_text;
 
 use rowmill::{Connection, Database};
@@ -22,13 +29,16 @@ use rowmill::{Connection, Database};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, for the test that runs the corpus.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 9] = [
     ("sql_text", sql_text::run),
     ("bound_values", bound_values::run),
     ("file_import", file_import::run),
     ("column_chunk", column_chunk::run),
     ("keyed_row", keyed_row::run),
     ("log_record", log_record::run),
+    ("pg_session", pg_session::run),
+    ("http_request", http_request::run),
+    ("line_protocol", line_protocol::run),
 ];
 
 /// Tables that statements can name.

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
-    Admission, CancelHandle, ClientInfo, Outcome, ProgressFn, Session, StatementShape, TransactionState,
+    Admission, CancelHandle, ClientInfo, ConnectionEnd, OpenConnection, Outcome, ProgressFn, Session, StatementShape,
+    TransactionInfo, TransactionState,
 };
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
@@ -361,9 +363,16 @@ impl Connection {
         self.session.set_progress(report);
     }
 
-    /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements).
-    pub fn set_client(&mut self, client: ClientInfo) {
-        self.session.set_client(client);
+    /// Notes who uses the connection, for [`Database::running_statements`](crate::Database::running_statements). A
+    /// client with a number is also entered into the list of open connections (`pg_stat_activity`). The host then tells
+    /// the entry when statements begin and end. `end` ends the connection from another thread.
+    pub fn set_client(&mut self, client: ClientInfo, end: Option<ConnectionEnd>) -> Option<Arc<OpenConnection>> {
+        self.session.set_client(client, end)
+    }
+
+    /// Facts about the open transaction. `None` without one.
+    pub fn open_transaction(&self) -> Option<TransactionInfo> {
+        self.session.open_transaction()
     }
 
     /// Lets `admission` decide when the engine runs the statements of this connection. Statements on keyed tables that
@@ -382,12 +391,22 @@ impl Connection {
         self.session.take_notices()
     }
 
-    /// Returns an error unless the role of the connection may add rows to a table. `table` may have its schema in front
-    /// of it. A table that does not exist is no error here.
+    /// Returns an error unless the role of the connection may add rows to a table, as far as that is known without the
+    /// columns: it needs the right on at least one column. `table` may have its schema in front of it. A table that does
+    /// not exist is no error here.
     pub fn check_append(&self, table: &str) -> Result<()> {
         let name = table.to_lowercase();
         let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
-        self.session.check_append(schema, table)
+        self.session.check_append(schema, table, None)
+    }
+
+    /// Returns the columns that get values when rows are added to a table: those that `columns` names, or all of them if
+    /// it is empty. Returns an error unless the role of the connection may add such rows. It need not be able to read
+    /// them. `table` may have its schema in front of it.
+    pub fn append_schema(&mut self, table: &str, columns: &[&str]) -> Result<SchemaRef> {
+        let name = table.to_lowercase();
+        let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
+        self.session.append_schema(schema, table, columns)
     }
 
     /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. COPY may

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{Authority, IdleStatements, RunningStatement, RunningStatements, Session, Workers, query_threads};
+use rowmill_sql::{
+    Authority, ConnectionList, IdleStatements, RunningStatement, RunningStatements, Session, Workers, query_threads,
+};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
@@ -62,6 +64,7 @@ pub struct Database {
     /// The cached statements of closed connections.
     idle: Arc<IdleStatements>,
     running: Arc<RunningStatements>,
+    connections: Arc<ConnectionList>,
     /// `None` in a process that only reads.
     jobs: Option<Arc<BackgroundJobs>>,
 }
@@ -73,7 +76,8 @@ impl Database {
             true => None,
             false => Some(Arc::new(BackgroundJobs::start(&engine, &workers)?)),
         };
-        Ok(Database { engine, workers, idle: Arc::default(), running: Arc::default(), jobs })
+        let (idle, running, connections) = Default::default();
+        Ok(Database { engine, workers, idle, running, connections, jobs })
     }
 
     /// Opens the directory at `path`, and makes it if it is absent.
@@ -138,7 +142,7 @@ impl Database {
     /// other connections may do everything.
     pub fn connect_for(&self, authority: Authority) -> Result<Connection> {
         let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?.acting_for(authority);
-        Connection::new(session.reusing(&self.idle).listed_in(&self.running), self.jobs.clone())
+        Connection::new(session.reusing(&self.idle).listed_in(&self.running, &self.connections), self.jobs.clone())
     }
 
     /// The directory of the database, or `None` for a database in memory.

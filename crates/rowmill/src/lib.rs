@@ -138,6 +138,6 @@ pub mod output {
 }
 
 pub use rowmill_sql::{
-    CancelHandle, ClientInfo, Outcome, Param, Progress, ProgressFn, RowStream, RunningStatement, STATEMENTS,
-    StatementInfo, StatementShape, TransactionState,
+    CancelHandle, ClientInfo, ConnectionEnd, ConnectionState, OpenConnection, Outcome, Param, Progress, ProgressFn,
+    RowStream, RunningStatement, STATEMENTS, StatementInfo, StatementShape, TransactionInfo, TransactionState,
 };

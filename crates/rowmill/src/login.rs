@@ -1,7 +1,7 @@
 //! The roles of a database, as a server needs them to check who its clients are.
 
 use rowmill_base::{Result, RoleId};
-use rowmill_sql::{ScramVerifier, token_hash};
+use rowmill_sql::{ScramKey, ScramVerifier, token_hash};
 use rowmill_txn::roles::RoleDef;
 
 use crate::Database;
@@ -50,6 +50,17 @@ impl Database {
     /// The role with this name.
     pub fn login_role(&self, name: &str) -> Result<Option<LoginRole>> {
         Ok(self.engine.snapshot()?.catalog().role(name).map(|role| LoginRole::of(role)))
+    }
+
+    /// A secret that stays the same when the database is opened again, for the verifiers of names that do not exist:
+    /// somebody who asks for a name before and after a restart must get the same salt, as for a name that exists. It
+    /// changes if the oldest role with a password gets another one. `None` without such a role.
+    pub fn secret_of_nobody(&self) -> Result<Option<ScramKey>> {
+        let snapshot = self.engine.snapshot()?;
+        let verifiers = snapshot.catalog().roles().filter(|role| role.verifier.is_some());
+        let oldest =
+            verifiers.min_by_key(|role| role.id).and_then(|role| ScramVerifier::parse(role.verifier.as_deref()?));
+        Ok(oldest.map(|verifier| verifier.server_key))
     }
 
     /// The role that has this token.

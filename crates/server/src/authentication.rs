@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use pgwire::messages::startup::Authentication;
+use rowmill::access::LoginRole;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use crate::backend::put;
 use crate::event::ServerEvent;
@@ -23,7 +25,8 @@ use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
 /// The most bytes of a message with a proof.
 const PROOF_BYTES_MAX: usize = 4_096;
 
-/// Checks a client. Returns its login, and the messages that must come before the answer to it.
+/// Checks a client. Returns its login, and the messages that must come before the answer to it. A failed login is
+/// answered later and later.
 pub(crate) async fn authenticate(
     stream: &mut ClientTransport,
     user: &str,
@@ -31,11 +34,6 @@ pub(crate) async fn authenticate(
     shared: &Arc<ServerShared>,
 ) -> Result<(ClientLogin, BytesMut), StartFault> {
     let (guest, candidate) = look_up(user, client, shared).await?;
-    let refused = |fault: LoginFault| {
-        shared.report(&ServerEvent::LoginRefused { client, user: user.to_owned(), reason: fault.reason() });
-        let message = format!("password authentication failed for user \"{user}\"");
-        StartFault::NotAdmitted(WireError::new("28P01", message))
-    };
     match guest {
         Some(Ok(login)) => return Ok((login, BytesMut::new())),
         Some(Err(fault)) => {
@@ -45,7 +43,42 @@ pub(crate) async fn authenticate(
         }
         None => {}
     }
-    let Some(Candidate { verifier, role }) = candidate else { return Err(refused(LoginFault::UnknownRole)) };
+    let proved = match candidate {
+        _ if shared.doorkeeper.throttle.is_locked(client.ip(), user) => Err(ProofFault::Login(LoginFault::Locked)),
+        None => Err(ProofFault::Login(LoginFault::UnknownRole)),
+        Some(candidate) => prove(stream, candidate).await,
+    };
+    let fault = match proved {
+        Ok((role, proof)) => return Ok((shared.doorkeeper.login(&role), proof)),
+        Err(ProofFault::Start(fault)) => return Err(fault),
+        Err(ProofFault::Login(fault)) => fault,
+    };
+    shared.report(&ServerEvent::LoginRefused { client, user: user.to_owned(), reason: fault.reason() });
+    if fault == LoginFault::Locked {
+        let message = format!("too many logins of user \"{user}\" from this address have failed: try again later");
+        return Err(StartFault::NotAdmitted(WireError::new("28P01", message)));
+    }
+    sleep(shared.doorkeeper.throttle.failed(client.ip(), user)).await;
+    let message = format!("password authentication failed for user \"{user}\"");
+    Err(StartFault::NotAdmitted(WireError::new("28P01", message)))
+}
+
+/// Why a client did not prove who it is.
+enum ProofFault {
+    /// It has gone, or does not follow the protocol.
+    Start(StartFault),
+    Login(LoginFault),
+}
+
+impl From<StartFault> for ProofFault {
+    fn from(fault: StartFault) -> Self {
+        ProofFault::Start(fault)
+    }
+}
+
+/// Exchanges the messages of SCRAM with a client. Returns its role, and the message that proves the server to it.
+async fn prove(stream: &mut ClientTransport, candidate: Candidate) -> Result<(LoginRole, BytesMut), ProofFault> {
+    let Candidate { verifier, role } = candidate;
     let end_point = stream.end_point();
     let mut mechanisms = vec![SCRAM.to_owned()];
     if end_point.is_some() {
@@ -55,18 +88,18 @@ pub(crate) async fn authenticate(
     let first = read_proof(stream).await?;
     let (mechanism, first) = initial_response(&first).ok_or_else(|| malformed("the choice of a mechanism"))?;
     let begun = ScramExchange::begin(mechanism, first, verifier, end_point.as_deref());
-    let (exchange, answer) = begun.map_err(|fault| fault_of(&fault, &refused))?;
+    let (exchange, answer) = begun.map_err(|fault| fault_of(&fault))?;
     send(stream, &Authentication::SASLContinue(Bytes::from(answer))).await?;
     let last = read_proof(stream).await?;
     let signature = exchange.finish(&last).map_err(|fault| match (&fault, &role) {
         // A name that does not exist has a proof that is wrong, but the log should say why.
-        (ScramFault::WrongProof, Err(reason)) => refused(*reason),
-        _ => fault_of(&fault, &refused),
+        (ScramFault::WrongProof, Err(reason)) => ProofFault::Login(*reason),
+        _ => fault_of(&fault),
     })?;
-    let role = role.map_err(refused)?;
+    let role = role.map_err(ProofFault::Login)?;
     let mut proof = BytesMut::new();
     put(&mut proof, &Authentication::SASLFinal(Bytes::from(signature)));
-    Ok((shared.doorkeeper.login(&role), proof))
+    Ok((role, proof))
 }
 
 type LookedUp = (Option<Result<ClientLogin, LoginFault>>, Option<Candidate>);
@@ -86,10 +119,10 @@ async fn look_up(user: &str, client: SocketAddr, shared: &Arc<ServerShared>) -> 
         .map_err(StartFault::NotAdmitted)
 }
 
-fn fault_of(fault: &ScramFault, refused: &dyn Fn(LoginFault) -> StartFault) -> StartFault {
+fn fault_of(fault: &ScramFault) -> ProofFault {
     match fault {
-        ScramFault::WrongProof => refused(LoginFault::WrongPassword),
-        ScramFault::Malformed(what) => malformed(what),
+        ScramFault::WrongProof => ProofFault::Login(LoginFault::WrongPassword),
+        ScramFault::Malformed(what) => ProofFault::Start(malformed(what)),
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) const PG_VERSION: &str = "14.0";
 const PG_VERSION_NUMBER: &str = "140000";
 
 const ON: &[&str] = &["on", "true", "yes", "1"];
+const SWITCH: &[&str] = &["on", "off", "true", "false", "yes", "no", "1", "0"];
 const OFF: &[&str] = &["off", "false", "no", "0"];
 
 static SETTINGS: &[PgSetting] = &[
@@ -55,7 +56,7 @@ static SETTINGS: &[PgSetting] = &[
     setting("client_min_messages", "notice", false, ValueRule::Any),
     setting("DateStyle", "ISO, MDY", true, ValueRule::StartsWith("iso")),
     setting("default_transaction_deferrable", "off", false, ValueRule::OneOf(OFF)),
-    setting("default_transaction_read_only", "off", true, ValueRule::OneOf(OFF)),
+    setting("default_transaction_read_only", "off", true, ValueRule::OneOf(SWITCH)),
     setting("extra_float_digits", "1", false, ValueRule::Any),
     setting("idle_in_transaction_session_timeout", "0", false, ValueRule::Time),
     setting("in_hot_standby", "off", true, ValueRule::Fixed),
@@ -64,6 +65,7 @@ static SETTINGS: &[PgSetting] = &[
     setting("is_superuser", "on", true, ValueRule::Fixed),
     setting("lock_timeout", "0", false, ValueRule::OneOf(&["0"])),
     setting("max_identifier_length", "63", false, ValueRule::Fixed),
+    setting("password_encryption", "scram-sha-256", false, ValueRule::OneOf(&["scram-sha-256", "on"])),
     setting("row_security", "on", false, ValueRule::OneOf(&["on", "off"])),
     setting("search_path", "main", false, ValueRule::SearchPath),
     setting("server_encoding", "UTF8", true, ValueRule::Fixed),
@@ -76,6 +78,11 @@ static SETTINGS: &[PgSetting] = &[
     setting("transaction_deferrable", "off", false, ValueRule::OneOf(OFF)),
     setting("xmloption", "content", false, ValueRule::Any),
 ];
+
+/// Whether a value turns a switch on.
+pub(crate) fn is_on(value: &str) -> bool {
+    ON.iter().any(|on| on.eq_ignore_ascii_case(value))
+}
 
 impl PgSetting {
     fn of(name: &str) -> Option<&'static PgSetting> {

@@ -120,6 +120,13 @@ pub const SERVE_SETTINGS: &[ServeSetting] = &[
         |config| config.options.http.map_or_else(|| "off".to_owned(), |address| address.to_string()),
     ),
     setting(
+        "line",
+        "ADDRESS:PORT",
+        "where line protocol is taken over TCP, or off",
+        |config, values| put(&mut config.options.line, one(values).and_then(address)),
+        |config| config.options.line.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+    ),
+    setting(
         "tls-cert",
         "FILE",
         "the certificate, in PEM, followed by those that vouch for it",

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse};
 use rowmill::Outcome;
+use rowmill::arrow::datatypes::SchemaRef;
 use rowmill::input::NamedTempFile;
 use rowmill::output::{FileFormat, WriteOptions, stream_writer};
 
@@ -80,6 +81,13 @@ impl ClientCopy {
         words(&self.source).take_while(|word| word.text != "(").map(|word| value_of(&word)).collect()
     }
 
+    /// The names of the columns, without quotes. Empty for all columns.
+    fn columns(&self) -> Vec<String> {
+        let mut words = words(&self.source).skip_while(|word| word.text != "(").skip(1);
+        let listed = words.by_ref().take_while(|word| word.text != ")");
+        listed.filter(|word| word.text != ",").map(|word| value_of(&word)).collect()
+    }
+
     /// The query that reads the source.
     fn query(&self) -> String {
         if self.source.starts_with('(') {
@@ -112,9 +120,20 @@ impl PgSession {
     pub(crate) fn check_copy(&mut self, sql: &str) -> StepResult {
         let Some(copy) = ClientCopy::of(sql) else { return Ok(()) };
         CopyOptions::read(&copy.options, copy.is_in)?;
+        if copy.is_in {
+            return Ok(drop(self.filled_columns(&copy)?));
+        }
         let query = self.connection.parse(&copy.query())?;
         self.connection.shape(&query, &[])?;
         Ok(())
+    }
+
+    /// The columns that a COPY FROM STDIN fills. Returns an error if there is no such table or column, or no right to add
+    /// rows.
+    fn filled_columns(&mut self, copy: &ClientCopy) -> Result<SchemaRef, WireError> {
+        let names = copy.columns();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.connection.append_schema(&copy.table(), &names).map_err(|error| WireError::of(&error))
     }
 
     fn copy_out(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
@@ -153,10 +172,7 @@ impl PgSession {
 
     fn copy_in(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
         // The table, its columns and the right to add rows are checked before the client sends anything.
-        self.connection.check_append(&copy.table())?;
-        let query = self.connection.parse(&copy.query())?;
-        let shape = self.connection.shape(&query, &[])?;
-        let columns = shape.columns.ok_or_else(|| WireError::new("42601", "COPY FROM STDIN takes a table"))?;
+        let columns = self.filled_columns(copy)?;
         let kinds = wire_columns(&columns).iter().map(|column| column.kind).collect();
         let format = if options.format == CopyFormat::Binary { WireFormat::Binary } else { WireFormat::Text };
         let count = columns.fields().len();
@@ -341,6 +357,7 @@ mod tests {
             ("\"t x\" (a, b)", true, "WITH (FORMAT csv)")
         );
         assert_eq!((copy.query().as_str(), copy.table().as_str()), ("SELECT a, b FROM \"t x\" ", "t x"));
+        assert_eq!(copy.columns(), ["a", "b"]);
         assert_eq!(ClientCopy::of("COPY S . \"t\" FROM STDIN").map(|copy| copy.table()), Some("S.t".to_owned()));
         let copy = ClientCopy::of("COPY \"t(1)\"(a) TO STDOUT").expect("a copy");
         assert_eq!(copy.query(), "SELECT a FROM \"t(1)\"");

@@ -213,6 +213,9 @@ impl PgSession {
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         let rows_max = u64::try_from(execute.max_rows).ok().filter(|max| *max > 0);
         let (statement, started) = (portal.statement.clone(), Instant::now());
+        if let Some(statement) = &statement {
+            self.note_begin(&statement.sql);
+        }
         let ran = self.run_portal(&mut portal, rows_max, client);
         if let Some(statement) = statement {
             self.log(&statement.sql, started, &ran);
@@ -298,8 +301,9 @@ impl PgSession {
         };
         // Statements up to the next Sync are one transaction. A single one needs none around it, which is what clients
         // nearly always send.
-        if !is_sync_next(&client.input) {
-            self.block.begin_implicit(&mut self.connection)?;
+        let reads_only = self.reads_only();
+        if reads_only || !is_sync_next(&client.input) {
+            self.block.begin_implicit(&mut self.connection, reads_only)?;
         }
         let run = |params: &[Param<'_>], session: &mut PgSession| statement.run_with(&mut session.connection, params);
         let outcome = if values.len() <= FEW_PARAMETERS {
@@ -313,7 +317,10 @@ impl PgSession {
     }
 
     fn start_own(&mut self, prepared: &PreparedOnWire, client: &mut ClientStream) -> StepResult<Outcome> {
-        if let Some(control) = self.block.run_control(&prepared.first, &prepared.sql, &mut self.connection)? {
+        let reads_only = self.reads_only();
+        if let Some(control) =
+            self.block.run_control(&prepared.first, &prepared.sql, reads_only, &mut self.connection)?
+        {
             if let Some((sqlstate, message)) = control.warning {
                 client.put(&notice("WARNING", sqlstate, message));
             }

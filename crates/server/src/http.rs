@@ -22,6 +22,7 @@
 
 mod answer_format;
 mod answer_writer;
+mod backup;
 mod body;
 mod channel_writer;
 mod console;
@@ -33,6 +34,7 @@ mod metrics;
 mod request;
 mod result_writer;
 mod statements;
+mod tar_stream;
 mod write;
 
 use std::sync::Arc;
@@ -49,7 +51,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use rowmill::output::WriteOptions;
-use rowmill::{ClientInfo, Connection, Error, ErrorKind, Outcome};
+use rowmill::{Connection, Error, ErrorKind, Outcome};
 use serde_json::{Map, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -65,6 +67,7 @@ use crate::http::export::ExportFile;
 use crate::http::request::QueryRequest;
 use crate::http::result_writer::write_result;
 use crate::login::ClientLogin;
+use crate::registered_request::RegisteredRequest;
 use crate::server::ServerShared;
 use crate::statement_log::StatementClock;
 use crate::wire_error::ADMIN_SHUTDOWN;
@@ -105,6 +108,7 @@ fn routes() -> Vec<Route> {
         ("/query", "post", post(query)),
         ("/import/{table}", "post", post(import::import)),
         ("/export", "get", get(export::export)),
+        ("/backup", "get", get(backup::backup)),
         ("/statements", "get", get(statements::list)),
         ("/statements/{id}", "delete", delete(statements::cancel)),
         ("/write", "post", post(write::write_v1)),
@@ -112,6 +116,7 @@ fn routes() -> Vec<Route> {
         ("/api/v3/write_lp", "post", post(write::write_v3)),
         ("/settings", "get", get(write::settings)),
         ("/health", "get", get(health)),
+        ("/ping", "get", get(write::ping)),
         ("/metrics", "get", get(metrics)),
         ("/openapi.json", "get", get(openapi)),
     ]
@@ -126,6 +131,10 @@ async fn openapi() -> Response {
 
 /// Refuses requests that a page of another site may have sent.
 async fn refuse_foreign(request: Request, next: Next) -> Response {
+    // Those who watch the server from other machines ask this without a login, and learn nothing from it.
+    if request.uri().path() == "/health" {
+        return next.run(request).await;
+    }
     let headers = request.headers();
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or("?"));
@@ -256,7 +265,7 @@ fn run(
     started: oneshot::Sender<Result<(), Error>>,
     chunks: mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) {
-    let (mut connection, _registered) = match RegisteredRequest::connect(shared, login) {
+    let (mut connection, _registered) = match connect(shared, login, &request.sql) {
         Ok(connected) => connected,
         // If the receiver is gone, the client is gone too.
         Err(error) => return drop(started.send(Err(error))),
@@ -309,32 +318,15 @@ fn run_reading(sql: &str, connection: &mut Connection) -> rowmill::Result<Outcom
     connection.run_one(sql, &[])
 }
 
-/// A request whose statement can be cancelled when the server stops.
-struct RegisteredRequest<'s> {
+/// Opens a connection for a request, registers and counts it. `what` is its statement, or its method and path.
+fn connect<'s>(
     shared: &'s ServerShared,
-    number: i32,
-}
-
-impl<'s> RegisteredRequest<'s> {
-    /// Opens a connection for a request of a client, registers the request and counts it.
-    fn connect(shared: &'s ServerShared, login: &ClientLogin) -> rowmill::Result<(Connection, RegisteredRequest<'s>)> {
-        let mut connection = shared.connect(login)?;
-        let key = shared.cancels.register(connection.cancel_handle())?;
-        connection.set_client(ClientInfo {
-            protocol: Some("http"),
-            connection: u64::try_from(key.number).ok(),
-            user: login.has_proof().then(|| login.name.to_string()),
-            address: login.client.map(|client| client.to_string()),
-        });
-        shared.metrics.count_http();
-        Ok((connection, RegisteredRequest { shared, number: key.number }))
-    }
-}
-
-impl Drop for RegisteredRequest<'_> {
-    fn drop(&mut self) {
-        self.shared.cancels.remove(self.number);
-    }
+    login: &ClientLogin,
+    what: &str,
+) -> rowmill::Result<(Connection, RegisteredRequest<'s>)> {
+    let connected = RegisteredRequest::connect(shared, login, "http", what)?;
+    shared.metrics.count_http();
+    Ok(connected)
 }
 
 /// The status of an answer to a statement that failed.

@@ -25,15 +25,16 @@
 //!
 //! - `config`, `options`, `server`, `shutdown`, `event`: what the server is told, its life, and what it reports.
 //!   `statement_log`: which statements it logs. `lanes`: how many of them run at a time.
-//! - `listener`, `transport`, `tls`, `startup`, `cancel`: from a socket to a session, and requests to cancel.
-//! - `login`, `authentication`, `scram`: who a client is, for all protocols and over PostgreSQL's.
+//! - `listener`, `transport`, `tls`, `startup`, `cancel`, `end_signal`: from a socket to a session, and requests to
+//!   cancel a statement or to end a session.
+//! - `login`, `authentication`, `scram`, `login_throttle`: who a client is, for all protocols and over PostgreSQL's.
 //! - `socket`, `spin`, `frame`, `backend`: bytes to messages and back.
 //! - `session`, `transaction_block`, `simple_query`, `extended`, `typed_statement`, `portal`, `copy`: the statements of
 //!   a session.
 //! - `sql_words`, `server_statement`, `client_settings`: statements that the server answers itself.
 //! - `encode`, `decode`, `wire_error`: values and errors in PostgreSQL's forms.
 //! - `http`: statements, results and files over HTTP, counters, and the console.
-//! - `line`: rows that come as line protocol, over HTTP.
+//! - `line`: rows that come as line protocol, over HTTP and TCP. `registered_request`: the connection of a request.
 
 mod authentication;
 mod backend;
@@ -43,6 +44,7 @@ pub mod config;
 mod copy;
 mod decode;
 mod encode;
+mod end_signal;
 mod event;
 mod extended;
 mod frame;
@@ -51,8 +53,10 @@ mod lanes;
 mod line;
 mod listener;
 mod login;
+mod login_throttle;
 mod options;
 mod portal;
+mod registered_request;
 mod scram;
 mod server;
 mod server_statement;

@@ -1,4 +1,4 @@
-//! Line protocol: the rows of a request, from its bytes to one transaction.
+//! Line protocol, over HTTP and over TCP: the rows of a request, from its bytes to one transaction.
 //!
 //! ```text
 //! body ──► reader ──► point ──► table ──► column      (one line at a time; nothing is copied before the last step)
@@ -11,6 +11,7 @@
 //! - `precision`: units of timestamps.
 //! - `table`, `column`: rows gathered by table, as columns of Arrow.
 //! - `ingest`: the transaction.
+//! - `tcp`, `splitter`: lines that come without requests.
 //! - `rejected`, `applied`: the tables of rejected lines and of applied requests.
 //!
 //! We append columns of Arrow and not statements of SQL, because parsing and planning would cost more than a row. The
@@ -23,7 +24,9 @@ mod point;
 mod precision;
 mod reader;
 mod rejected;
+mod splitter;
 mod table;
+pub(crate) mod tcp;
 
 pub(crate) use self::ingest::{LineOutcome, LineRequest, ingest};
 pub(crate) use self::precision::LinePrecision;

@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::authentication::authenticate;
+use crate::end_signal::terminated;
 use crate::event::ServerEvent;
 use crate::login::ClientLogin;
 use crate::server::ServerShared;
@@ -55,11 +56,11 @@ pub(crate) async fn accept_each<S>(
 }
 
 /// Counts an open connection as long as it exists.
-struct CountedConnection<'s>(&'s AtomicUsize);
+pub(crate) struct CountedConnection<'s>(&'s AtomicUsize);
 
 impl<'s> CountedConnection<'s> {
     /// Returns `None` if there are `max` connections already.
-    fn new(open: &'s AtomicUsize, max: usize) -> Option<CountedConnection<'s>> {
+    pub(crate) fn new(open: &'s AtomicUsize, max: usize) -> Option<CountedConnection<'s>> {
         let counted = CountedConnection(open);
         (open.fetch_add(1, Ordering::Relaxed) < max).then_some(counted)
     }
@@ -173,6 +174,7 @@ async fn log_in(
 async fn run(transport: ClientTransport, mut session: Box<PgSession>, shared: &Arc<ServerShared>) {
     let Some((mut stream, mut tls)) = transport.into_parts() else { return };
     let mut input = BytesMut::new();
+    let ending = Arc::clone(&session.ending);
     // What the handshake has read of the first message is in the state of TLS already, not in the socket.
     let mut has_bytes = tls.is_some();
     loop {
@@ -185,6 +187,7 @@ async fn run(transport: ClientTransport, mut session: Box<PgSession>, shared: &A
                 Err(_) => break,
             },
             () = shared.stop.stopping() => Some(stopping()),
+            () = ending.wait() => Some(terminated()),
             () = tokio::time::sleep(idle_limit.unwrap_or_default()), if idle_limit.is_some() => {
                 let message = "terminating connection due to idle-in-transaction timeout";
                 Some(WireError::new("25P03", message))

@@ -13,18 +13,21 @@ use rowmill::access::{Actor, Authority, FileFolders, LoginRole, ScramVerifier};
 use rowmill::{Database, Error, Result};
 use sha2::{Digest, Sha256};
 
+use crate::login_throttle::LoginThrottle;
+
 /// The password checks that are remembered at most. After that, all are forgotten.
 const REMEMBERED_MAX: usize = 1_024;
 
 /// Checks who clients are.
 pub(crate) struct Doorkeeper {
-    /// A secret of this process. It makes the verifiers of names that do not exist.
+    /// A secret of this process. It makes the verifiers of names that do not exist if the database has no secret for it.
     secret: [u8; 32],
     /// The folders whose files roles may use that are no superusers.
     folders: FileFolders,
     /// The hashes of passwords that were right, with the verifiers that they fit. A request over HTTP brings its
     /// password each time, and a verifier costs thousands of hashes.
     remembered: Mutex<HashSet<[u8; 32]>>,
+    pub(crate) throttle: LoginThrottle,
 }
 
 /// A client that was let in.
@@ -58,11 +61,18 @@ pub(crate) enum LoginFault {
     NoPassword,
     MayNotLogIn,
     Ended,
+    /// There were too many failed logins of the name from the client's address.
+    Locked,
     /// There are no users, and the client is on another machine.
     NoUsers,
 }
 
 impl LoginFault {
+    /// Whether a password was checked and did not let the client in.
+    pub(crate) fn is_of_password(self) -> bool {
+        !matches!(self, LoginFault::Missing | LoginFault::Malformed | LoginFault::Locked | LoginFault::NoUsers)
+    }
+
     /// The reason for the log.
     pub(crate) fn reason(self) -> &'static str {
         match self {
@@ -74,6 +84,7 @@ impl LoginFault {
             LoginFault::NoPassword => "the role has no password",
             LoginFault::MayNotLogIn => "the role has no LOGIN",
             LoginFault::Ended => "the role or its token has ended",
+            LoginFault::Locked => "too many logins of this name from this address have failed",
             LoginFault::NoUsers => "there are no users, so only clients of this machine are let in",
         }
     }
@@ -91,7 +102,7 @@ impl Doorkeeper {
     pub(crate) fn new(folders: FileFolders) -> Result<Doorkeeper> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| Error::internal(format!("no random bytes: {error}")))?;
-        Ok(Doorkeeper { secret, folders, remembered: Mutex::default() })
+        Ok(Doorkeeper { secret, folders, remembered: Mutex::default(), throttle: LoginThrottle::default() })
     }
 
     /// Lets a client in without a login, if there are no users yet. `None` if it must log in.
@@ -115,7 +126,8 @@ impl Doorkeeper {
     /// Looks up a client that wants to log in with a password.
     pub(crate) fn candidate(&self, database: &Database, name: &str) -> Result<Candidate> {
         let role = database.login_role(name)?;
-        let nobody = || ScramVerifier::of_nobody(&self.secret, &name.to_lowercase());
+        let secret = database.secret_of_nobody()?.unwrap_or(self.secret);
+        let nobody = || ScramVerifier::of_nobody(&secret, &name.to_lowercase());
         let Some(role) = role else {
             return Ok(Candidate { verifier: nobody(), role: Err(LoginFault::UnknownRole) });
         };
@@ -127,10 +139,11 @@ impl Doorkeeper {
         Ok(Candidate { verifier: verifier.unwrap_or_else(nobody), role: fault.map_or(Ok(role), Err) })
     }
 
-    /// Checks a name and a password.
+    /// Checks a name and a password of a client.
     pub(crate) fn check_password(
         &self,
         database: &Database,
+        client: IpAddr,
         name: &str,
         password: &str,
     ) -> Result<std::result::Result<ClientLogin, LoginFault>> {
@@ -139,6 +152,10 @@ impl Doorkeeper {
         [verifier.text().as_bytes(), b"\0", password.as_bytes()].iter().for_each(|part| hash.update(part));
         let hash: [u8; 32] = hash.finalize().into();
         let is_known = self.remembered.lock().contains(&hash);
+        // A program that has logged in before goes on while somebody tries passwords from the same address.
+        if !is_known && self.throttle.is_locked(client, name) {
+            return Ok(Err(LoginFault::Locked));
+        }
         if !is_known && !verifier.is_password(password) {
             return Ok(Err(role.err().unwrap_or(LoginFault::WrongPassword)));
         }
@@ -206,7 +223,7 @@ mod tests {
             connection.execute_batch(sql).unwrap();
         }
         assert!(matches!(keeper.guest(&database, "x", here), Ok(None)));
-        let fault = |name: &str, password: &str| keeper.check_password(&database, name, password).unwrap().err();
+        let fault = |name: &str, password: &str| keeper.check_password(&database, here, name, password).unwrap().err();
         for _ in 0..2 {
             assert_eq!(fault("ann", "right"), None);
             assert_eq!(fault("Ann", "wrong"), Some(LoginFault::WrongPassword));
@@ -215,8 +232,33 @@ mod tests {
             assert_eq!(fault("group_of_users", "right"), Some(LoginFault::MayNotLogIn));
             assert_eq!(fault("eve", "right"), Some(LoginFault::UnknownRole));
         }
+        for _ in 0..100 {
+            keeper.throttle.failed(here, "ann");
+        }
+        // The password was right before, so it is right without a check.
+        assert_eq!(fault("ann", "right"), None);
+        assert_eq!(fault("ann", "wrong"), Some(LoginFault::Locked));
+        assert_eq!(fault("blank", ""), Some(LoginFault::NoPassword));
+        let here = IpAddr::from([127, 0, 0, 2]);
+        let fault = |name: &str, password: &str| keeper.check_password(&database, here, name, password).unwrap().err();
         connection.execute_batch("ALTER ROLE ann PASSWORD 'other'").unwrap();
         assert_eq!(fault("ann", "right"), Some(LoginFault::WrongPassword));
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_keeps_its_salt_when_the_server_starts_again() {
+        let database = Database::memory().unwrap();
+        let users = "CREATE USER ann PASSWORD 'right'; CREATE USER blank; CREATE USER bob PASSWORD 'x'";
+        database.connect().unwrap().execute_batch(users).unwrap();
+        let salt = |name: &str| {
+            let keeper = Doorkeeper::new(FileFolders::default()).unwrap();
+            keeper.candidate(&database, name).unwrap().verifier.salt
+        };
+        assert_eq!((salt("eve"), salt("Blank")), (salt("EVE"), salt("blank")));
+        assert_ne!(salt("eve"), salt("mallory"));
+        let before = salt("eve");
+        database.connect().unwrap().execute_batch("DROP ROLE bob; CREATE USER carl PASSWORD 'y'").unwrap();
+        assert_eq!(salt("eve"), before);
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub struct ServerOptions {
     pub pg: Option<SocketAddr>,
     /// Where HTTP is spoken. `None` turns it off. Port 0 takes any free port.
     pub http: Option<SocketAddr>,
+    /// Where line protocol is taken over TCP. `None` turns it off. Port 0 takes any free port. The protocol has no login
+    /// and no encryption, so it must be an address of this machine, and serves only databases without users.
+    pub line: Option<SocketAddr>,
     /// The certificate. Without one, clients cannot use TLS; with one, HTTP is HTTPS only.
     pub tls: Option<TlsFiles>,
     /// Whether clients of the wire protocol without TLS are refused.
@@ -83,7 +86,7 @@ impl Default for ServerLimits {
 impl ServerOptions {
     /// Checks that the options fit each other. It needs no database, so a host can call it before it opens one.
     pub fn check(&self) -> Result<()> {
-        if self.pg.is_none() && self.http.is_none() {
+        if self.pg.is_none() && self.http.is_none() && self.line.is_none() {
             return Err(Error::new(ErrorKind::InvalidParameter, "the server has no address to listen at")
                 .hint("give it one: --pg 127.0.0.1:5432 or --http 127.0.0.1:8080"));
         }
@@ -91,6 +94,10 @@ impl ServerOptions {
         if self.requires_tls && self.tls.is_none() {
             return Err(invalid("TLS is required, but the server has no certificate".into())
                 .hint("give it one: --tls-cert FILE --tls-key FILE"));
+        }
+        if let Some(address) = self.line.filter(|address| !address.ip().is_loopback()) {
+            let what = format!("--line {address} is reachable from other machines, but line protocol has no login");
+            return Err(invalid(what).hint("listen at 127.0.0.1 or [::1], or use line protocol over HTTP"));
         }
         // A password over HTTP is not hidden as one of SCRAM is.
         if let Some(address) = self.http.filter(|address| !address.ip().is_loopback() && self.tls.is_none()) {
@@ -105,7 +112,10 @@ impl ServerOptions {
     /// everything, so it must be reachable from this machine only.
     pub fn check_reach(&self, has_users: bool) -> Result<()> {
         if has_users {
-            return Ok(());
+            let Some(address) = self.line else { return Ok(()) };
+            let what = format!("--line {address} would let in clients without a login, but the database has users");
+            return Err(Error::new(ErrorKind::InvalidParameter, what)
+                .hint("leave out --line; POST /write takes the same lines with a token or a password"));
         }
         for (name, address) in [("--pg", self.pg), ("--http", self.http)] {
             let Some(address) = address.filter(|address| !address.ip().is_loopback()) else { continue };
@@ -137,6 +147,9 @@ mod tests {
             assert!(with(open).check_reach(true).is_ok());
         }
         assert!(ServerOptions::default().check().is_err());
+        let line = |line: &str| ServerOptions { line: line.parse().ok(), ..ServerOptions::default() };
+        assert!(line("127.0.0.1:9009").check().is_ok() && line("127.0.0.1:9009").check_reach(false).is_ok());
+        assert!(line("127.0.0.1:9009").check_reach(true).is_err() && line("0.0.0.0:9009").check().is_err());
     }
 
     #[test]

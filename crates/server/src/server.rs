@@ -15,6 +15,7 @@ use crate::cancel::CancelRegistry;
 use crate::event::{EventSink, ServerEvent};
 use crate::http::{self, ServerMetrics};
 use crate::lanes::{EngineLanes, LaneRequests};
+use crate::line::tcp;
 use crate::listener;
 use crate::login::{ClientLogin, Doorkeeper};
 use crate::options::{ServerLimits, ServerLogs, ServerOptions};
@@ -45,6 +46,8 @@ pub(crate) struct ServerShared {
     pub(crate) working: Arc<WorkingSessions>,
     /// Open connections of HTTP.
     pub(crate) http_connections: AtomicUsize,
+    /// Open connections of line protocol.
+    pub(crate) line_connections: AtomicUsize,
     pub(crate) doorkeeper: Doorkeeper,
     pub(crate) tls: Option<Arc<ServerTls>>,
     /// Whether clients without TLS are refused.
@@ -98,6 +101,7 @@ pub struct Server {
     shared: Arc<ServerShared>,
     pg_address: Option<SocketAddr>,
     http_address: Option<SocketAddr>,
+    line_address: Option<SocketAddr>,
 }
 
 impl Server {
@@ -105,7 +109,7 @@ impl Server {
     pub fn start(database: Database, options: ServerOptions) -> Result<Server> {
         options.check()?;
         options.check_reach(database.requires_login()?)?;
-        let ServerOptions { pg, http, tls, requires_tls, folders, logs, limits, events } = options;
+        let ServerOptions { pg, http, line, tls, requires_tls, folders, logs, limits, events } = options;
         let lanes = EngineLanes::new(&limits);
         let tls = tls.map(ServerTls::load).transpose()?.map(Arc::new);
         let doorkeeper = Doorkeeper::new(FileFolders::only(&folders)?)?;
@@ -130,6 +134,7 @@ impl Server {
             metrics,
             working: WorkingSessions::new(),
             http_connections: AtomicUsize::new(0),
+            line_connections: AtomicUsize::new(0),
             doorkeeper,
             tls,
             requires_tls,
@@ -137,7 +142,7 @@ impl Server {
             lanes,
             events,
         });
-        let mut server = Server { runtime, shared, pg_address: None, http_address: None };
+        let mut server = Server { runtime, shared, pg_address: None, http_address: None, line_address: None };
         if let Some(address) = pg {
             let (listener, address) = server.bind("PostgreSQL's protocol", address)?;
             server.runtime.spawn(listener::accept(listener, Arc::clone(&server.shared)));
@@ -147,6 +152,11 @@ impl Server {
             let (listener, address) = server.bind("HTTP", address)?;
             server.runtime.spawn(http::serve(listener, Arc::clone(&server.shared)));
             server.http_address = Some(address);
+        }
+        if let Some(address) = line {
+            let (listener, address) = server.bind("line protocol", address)?;
+            server.runtime.spawn(tcp::accept(listener, Arc::clone(&server.shared)));
+            server.line_address = Some(address);
         }
         Ok(server)
     }
@@ -167,6 +177,11 @@ impl Server {
     /// Where the server speaks HTTP.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
+    }
+
+    /// Where the server takes line protocol over TCP.
+    pub fn line_address(&self) -> Option<SocketAddr> {
+        self.line_address
     }
 
     /// Reads the files of the certificate again. New connections get the new one; if it cannot be used, the one of

@@ -8,7 +8,7 @@ use rowmill::arrow::compute::concat_batches;
 use rowmill::text::{Lexeme, LexemeKind};
 use rowmill::{Outcome, RowStream};
 
-use crate::client_settings::ClientSettings;
+use crate::client_settings::{ClientSettings, is_on};
 use crate::copy::ClientCopy;
 use crate::extended::{PreparedBody, PreparedOnWire};
 use crate::portal::{OpenRows, Portal};
@@ -52,7 +52,7 @@ fn is_setting(name: &str) -> bool {
 
 /// Settings of PostgreSQL that the engine has under other names.
 fn is_translated(name: &str) -> bool {
-    matches!(name, "statement_timeout" | "transaction_isolation")
+    matches!(name, "statement_timeout" | "transaction_isolation" | "transaction_read_only")
 }
 
 /// `SET name = value` of a setting of PostgreSQL.
@@ -188,9 +188,14 @@ impl PgSession {
                 let level = value.unwrap_or(&default);
                 self.connection.execute_batch(&format!("SET TRANSACTION ISOLATION LEVEL {}", keyword(level)?))?;
             }
+            "transaction_read_only" => {
+                let mode = if value.map_or(self.reads_only(), is_on) { "READ ONLY" } else { "READ WRITE" };
+                self.connection.execute_batch(&format!("SET TRANSACTION {mode}"))?;
+            }
             name => {
                 let reported = self.settings.set(name, value)?;
                 reported.iter().for_each(|setting| client.put(&setting.message()));
+                self.note_application();
             }
         }
         Ok(())
@@ -200,7 +205,14 @@ impl PgSession {
         let engine = |name: &str| self.connection.settings().show(name).map_err(|error| WireError::of(&error));
         match name {
             "statement_timeout" => one_text(name, &engine("statement_timeout_ms")?),
-            "transaction_isolation" => one_text(name, &engine("default_transaction_isolation")?),
+            "transaction_isolation" => match self.connection.open_transaction() {
+                Some(open) => one_text(name, open.isolation.name()),
+                None => one_text(name, &engine("default_transaction_isolation")?),
+            },
+            "transaction_read_only" => {
+                let reads_only = self.connection.open_transaction().map_or(self.reads_only(), |open| open.is_read_only);
+                one_text(name, if reads_only { "on" } else { "off" })
+            }
             name => match self.settings.show(name) {
                 Some((name, value)) => one_text(name, &value),
                 None => Err(WireError::new("42704", format!("unrecognized configuration parameter \"{name}\""))),
@@ -219,6 +231,7 @@ impl PgSession {
         self.portals.clear();
         self.connection.execute_batch("RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
+        self.note_application();
         Ok(())
     }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pgwire::messages::PgWireFrontendMessage;
-use pgwire::messages::response::{CommandComplete, ReadyForQuery};
+use pgwire::messages::response::{CommandComplete, ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
-use rowmill::{ClientInfo, Connection, Outcome};
+use rowmill::{ClientInfo, Connection, ConnectionState, OpenConnection, Outcome};
 
 use crate::cancel::CancelKey;
-use crate::client_settings::{ClientSettings, ReportedSetting};
+use crate::client_settings::{ClientSettings, ReportedSetting, is_on};
+use crate::end_signal::{EndSignal, terminated};
 use crate::event::ServerEvent;
 use crate::extended::PreparedOnWire;
 use crate::login::ClientLogin;
@@ -31,6 +32,10 @@ pub(crate) struct PgSession {
     pub(crate) user: Arc<str>,
     pub(crate) client: SocketAddr,
     cancel_number: i32,
+    /// The entry of the session in the list of connections.
+    listed: Option<Arc<OpenConnection>>,
+    /// Tells the session to end.
+    pub(crate) ending: Arc<EndSignal>,
     /// Prepared statements by name; the unnamed one has the empty name.
     pub(crate) statements: HashMap<String, Arc<PreparedOnWire>>,
     /// Portals by name; the unnamed one has the empty name. Cursors of SQL are portals too.
@@ -65,18 +70,23 @@ impl PgSession {
     ) -> rowmill::Result<(PgSession, CancelKey)> {
         let mut connection = shared.connect(login)?;
         let key = shared.cancels.register(connection.cancel_handle())?;
-        connection.set_client(ClientInfo {
+        let info = ClientInfo {
             user: Some(login.name.to_string()),
             address: Some(client.to_string()),
             protocol: Some("pg"),
             connection: u64::try_from(key.number).ok(),
-        });
+        };
+        let ending = Arc::new(EndSignal::default());
+        let signal = Arc::clone(&ending);
+        let listed = connection.set_client(info, Some(Arc::new(move || signal.give())));
         let session = PgSession {
             connection,
             shared,
             user: Arc::clone(&login.name),
             client,
             cancel_number: key.number,
+            listed,
+            ending,
             statements: HashMap::new(),
             portals: HashMap::new(),
             block: TransactionBlock::new(),
@@ -89,7 +99,9 @@ impl PgSession {
     /// Gives a setting the value that the client wants at its start.
     pub(crate) fn set_at_start(&mut self, name: &str, value: &str) -> Result<(), WireError> {
         if ClientSettings::is_known(name) {
-            return self.settings.set(name, Some(value)).map(|_| ());
+            self.settings.set(name, Some(value))?;
+            self.note_application();
+            return Ok(());
         }
         let name = name.replace('"', "");
         let sql = match name.as_str() {
@@ -97,6 +109,37 @@ impl PgSession {
             name => format!("SET \"{name}\" = '{}'", value.replace('\'', "''")),
         };
         self.connection.execute_batch(&sql).map(|_| ()).map_err(|error| WireError::of(&error))
+    }
+
+    /// Whether transactions refuse to write unless they say otherwise.
+    pub(crate) fn reads_only(&self) -> bool {
+        self.settings.changed("default_transaction_read_only").is_some_and(is_on)
+    }
+
+    /// Notes in the list of connections that a statement begins.
+    pub(crate) fn note_begin(&self, sql: &str) {
+        if let Some(listed) = &self.listed {
+            listed.begins(sql.into(), self.connection.open_transaction().map(|open| open.began_us));
+        }
+    }
+
+    /// Notes in the list of connections that the session waits for its client.
+    fn note_rest(&self) {
+        let Some(listed) = &self.listed else { return };
+        let state = match self.block.status() {
+            TransactionStatus::Idle => ConnectionState::Idle,
+            TransactionStatus::Transaction => ConnectionState::InTransaction,
+            TransactionStatus::Error => ConnectionState::InFailedTransaction,
+        };
+        let open = self.connection.open_transaction();
+        listed.rests(state, open.map(|open| open.began_us), open.map(|open| open.reads));
+    }
+
+    /// Notes the name of the client's program in the list of connections.
+    pub(crate) fn note_application(&self) {
+        if let Some(listed) = &self.listed {
+            listed.set_application(self.settings.changed("application_name").unwrap_or_default());
+        }
     }
 
     /// How long the session may wait for its next message. `None` if no transaction is open, or without a limit.
@@ -200,6 +243,10 @@ impl PgSession {
                 Err(error.into())
             }
         };
+        if self.ending.is_given() {
+            client.put(&terminated().response("FATAL"));
+            return Ok(ActivityEnd::Closed);
+        }
         if let Err(fault) = ran {
             self.fail(fault, client)?;
             self.is_skipping = !is_query && !is_sync;
@@ -241,6 +288,7 @@ impl PgSession {
     }
 
     fn ready_for_query(&mut self, client: &mut ClientStream) {
+        self.note_rest();
         client.put(&ReadyForQuery::new(self.block.status()));
     }
 

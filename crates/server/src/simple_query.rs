@@ -27,10 +27,13 @@ impl PgSession {
         for part in &parts {
             let first = first_word(&part.sql);
             self.block.check_allowed(&first)?;
-            if is_several && !is_control(&first) {
-                self.block.begin_implicit(&mut self.connection)?;
+            // SET may change whether the next transaction only reads, so it is none of its own.
+            let reads_only = self.reads_only() && first != "SET";
+            if (is_several || reads_only) && !is_control(&first) {
+                self.block.begin_implicit(&mut self.connection, reads_only)?;
             }
             let started = Instant::now();
+            self.note_begin(&part.sql);
             let ran = self.simple_statement(text, part, &first, client);
             self.log(&part.sql, started, &ran);
             ran?;
@@ -41,7 +44,8 @@ impl PgSession {
 
     fn simple_statement(&mut self, text: &str, part: &TextPart, first: &str, client: &mut ClientStream) -> StepResult {
         self.shared.metrics.count_pg();
-        if let Some(control) = self.block.run_control(first, &part.sql, &mut self.connection)? {
+        let reads_only = self.reads_only();
+        if let Some(control) = self.block.run_control(first, &part.sql, reads_only, &mut self.connection)? {
             self.put_notices(client);
             if let Some((sqlstate, message)) = control.warning {
                 client.put(&notice("WARNING", sqlstate, message));

@@ -86,9 +86,9 @@ impl TransactionBlock {
     }
 
     /// Begins a transaction for several statements that are not between BEGIN and COMMIT.
-    pub(crate) fn begin_implicit(&mut self, connection: &mut Connection) -> Result<()> {
+    pub(crate) fn begin_implicit(&mut self, connection: &mut Connection, reads_only: bool) -> Result<()> {
         if self.state == BlockState::Idle {
-            connection.begin(false)?;
+            connection.begin(reads_only)?;
             self.state = BlockState::Implicit;
         }
         Ok(())
@@ -135,10 +135,11 @@ impl TransactionBlock {
         &mut self,
         word: &str,
         sql: &str,
+        reads_only: bool,
         connection: &mut Connection,
     ) -> StepResult<Option<ControlAnswer>> {
         Ok(Some(match word {
-            "BEGIN" | "START" => self.begin(sql, connection)?,
+            "BEGIN" | "START" => self.begin(sql, reads_only, connection)?,
             "COMMIT" | "END" if !has_word(sql, &["CHAIN", "PREPARED"]) => self.commit(connection)?,
             "ROLLBACK" | "ABORT" if has_word(sql, &["TO"]) => {
                 let outcome = run_engine(sql, connection)?;
@@ -157,10 +158,13 @@ impl TransactionBlock {
         }))
     }
 
-    fn begin(&mut self, sql: &str, connection: &mut Connection) -> StepResult<ControlAnswer> {
+    fn begin(&mut self, sql: &str, reads_only: bool, connection: &mut Connection) -> StepResult<ControlAnswer> {
         match self.state {
             BlockState::Idle => {
                 run_engine(&without_deferrable(sql), connection)?;
+                if reads_only && !has_word(sql, &["READ"]) {
+                    run_engine("SET TRANSACTION READ ONLY", connection)?;
+                }
                 self.state = BlockState::Open;
                 Ok(ControlAnswer::done("BEGIN"))
             }

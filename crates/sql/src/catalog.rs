@@ -12,6 +12,7 @@ use rowmill_txn::{Engine, Snapshot};
 
 use crate::access::{Access, Authority};
 use crate::files::FileFolders;
+use crate::open_connections::ConnectionList;
 use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
 use crate::session::Work;
@@ -55,6 +56,9 @@ pub(crate) struct StatementContext {
     pub(crate) workers: Arc<Workers>,
     /// The statements that run on all connections of the database.
     pub(crate) running: Arc<RunningStatements>,
+    /// The open connections of the database, and the number of the one that runs the statement.
+    pub(crate) connections: Arc<ConnectionList>,
+    pub(crate) connection: Option<u64>,
     /// Grants the memory of the engine's operators.
     pub(crate) broker: Broker,
     /// The place of temporary files.
@@ -76,6 +80,7 @@ pub(crate) struct StatementContext {
 impl StatementContext {
     /// Creates the context of a query of a statement over `snapshot`.
     pub(crate) fn new(work: &Work<'_>, snapshot: Arc<Snapshot>) -> Arc<Self> {
+        work.session.note_read(snapshot.commit());
         let (engine, settings) = (work.engine(), work.settings().clone());
         Arc::new(StatementContext {
             snapshot,
@@ -86,6 +91,8 @@ impl StatementContext {
             settings,
             workers: Arc::clone(&work.session.workers),
             running: Arc::clone(work.session.running_statements()),
+            connections: Arc::clone(work.session.connections()),
+            connection: work.session.connection_number(),
             notices: Arc::clone(work.notices()),
             objects: Arc::clone(work.session.objects()),
             scans: Mutex::default(),

@@ -23,6 +23,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Backup { to } => maintenance::backup(work, to),
         StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
         StatementBody::Refresh(statement) => refresh::run(work, statement),
+        StatementBody::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         StatementBody::Copy(statement) => copy::run(work, statement),
         StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
         StatementBody::AlterTimeTable(alter) => alter_time_table::run(work, alter),
@@ -79,7 +80,6 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         | Sql::ShowColumns { .. }
         | Sql::ShowFunctions { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),
-        Sql::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         Sql::Analyze(statement) => analyze::run(work, statement),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }

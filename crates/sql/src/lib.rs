@@ -21,10 +21,10 @@
 //!   those that change rows share `statement/write`.
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
-//!   `running_statements`: the list of them. `refresher`: the job that refreshes materialized views.
+//!   `running_statements`, `open_connections`: lists of them and of connections. `refresher`: the job that refreshes materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
 //!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `statement_functions`,
-//!   `materialized_list`, `sequence_functions`, `json_functions`: tables and functions that the session itself answers.
+//!   `snapshot_function`, `materialized_list`, `sequence_functions`, `json_functions`: tables and functions that the session itself answers.
 //!   `session_objects`: those that the program adds to its connection.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
 //!   `redaction`: statements as logs may show them.
@@ -56,6 +56,7 @@ mod log_functions;
 mod materialized_list;
 mod memory_functions;
 mod names;
+mod open_connections;
 mod open_transaction;
 mod outcome;
 mod outside;
@@ -77,6 +78,7 @@ mod session;
 mod session_objects;
 mod settings;
 mod shape;
+mod snapshot_function;
 mod splitter;
 mod statement;
 mod statement_cache;
@@ -91,6 +93,10 @@ pub use access::{Actor, Authority};
 pub use cell_builder::{CellBuilder, Conversion, converted};
 pub use idle_statements::IdleStatements;
 pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
+pub use open_connections::{
+    ConnectionActivity, ConnectionEnd, ConnectionList, ConnectionState, OpenConnection, WaitReason,
+};
+pub use open_transaction::TransactionInfo;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use outside::outside_batch;
 pub use param::Param;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::ArrayRef;
-use rowmill_base::{Error, ErrorKind, Isolation, Result, nearest};
+use rowmill_base::{CommitId, Error, ErrorKind, Isolation, Result, nearest};
 use rowmill_txn::{Catalog, Savepoint, Transaction};
 
 use crate::cell_builder::Conversion;
@@ -23,6 +23,19 @@ struct WaitingRows {
     /// The rows that could not be inserted at the last attempt. They must not get lost, because their statements have
     /// succeeded: the transaction inserts them, or it cannot commit.
     refused: Option<(Vec<ArrayRef>, usize)>,
+}
+
+/// Facts about an open transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionInfo {
+    /// When it began, in microseconds since 1970-01-01 UTC.
+    pub began_us: i64,
+    /// The commit whose state it reads.
+    pub reads: CommitId,
+    /// Its isolation level.
+    pub isolation: Isolation,
+    /// Whether it refuses to write.
+    pub is_read_only: bool,
 }
 
 /// The open transaction of a session.
@@ -48,6 +61,15 @@ pub(crate) fn now_us() -> i64 {
 }
 
 impl OpenTransaction {
+    pub(crate) fn info(&self) -> TransactionInfo {
+        TransactionInfo {
+            began_us: self.began_us,
+            reads: self.transaction.base().commit(),
+            isolation: self.transaction.isolation(),
+            is_read_only: self.read_only,
+        }
+    }
+
     pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {
         OpenTransaction {
             transaction,

@@ -6,8 +6,8 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH`, those about roles and rights, and
-//! the clauses of time tables.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH`, `VACUUM`, those about roles and
+//! rights, and the clauses of time tables.
 
 mod access;
 mod alter_time_table;
@@ -20,6 +20,7 @@ mod precedence;
 mod prepare;
 mod time_clauses;
 mod time_table;
+mod vacuum;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -49,6 +50,7 @@ use position::TextCursor;
 use prepare::{DeclaredParameters, prepare};
 use time_clauses::replace_time_clauses;
 pub(crate) use time_table::TimeClauses;
+pub(crate) use vacuum::VacuumStatement;
 
 /// The nested calls that the parser may need for one level of a statement. This is only a second line of defence: the
 /// real limit is checked before the parser runs. A statement should never reach it.
@@ -120,6 +122,8 @@ pub(crate) enum StatementBody {
     Restore { from: String, to: String },
     /// `REFRESH MATERIALIZED VIEW name`
     Refresh(Box<RefreshStatement>),
+    /// `VACUUM [ANALYZE] [table, ...]`
+    Vacuum(Box<VacuumStatement>),
     /// Statements about roles and rights
     Access(Box<AccessStatement>),
 }
@@ -366,6 +370,7 @@ impl<'t> Section<'t> {
             | StatementBody::Backup { .. }
             | StatementBody::Restore { .. }
             | StatementBody::Refresh(_)
+            | StatementBody::Vacuum(_)
             | StatementBody::Access(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
@@ -455,6 +460,10 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
             let from = parser.parse_literal_string()?;
             parser.expect_keyword_is(Keyword::TO)?;
             StatementBody::Restore { from, to: parser.parse_literal_string()? }
+        }
+        Token::Word(word) if is_word(word, "vacuum") => {
+            parser.next_token();
+            StatementBody::Vacuum(Box::new(vacuum::parse_vacuum(parser)?))
         }
         Token::Word(word) if is_word(word, "refresh") => {
             StatementBody::Refresh(Box::new(materialized_view::parse_refresh(parser)?))

@@ -10,16 +10,18 @@
 //! - `relations`: tables, views, sequences, indexes and their columns. `constraints`: keys and conditions.
 //! - `types`: types. `functions`: functions that can be called.
 //! - `sequences`: sequences, and the columns that own them. `descriptions`: comments. `activity`: rows of tables as the
-//!   statistics of PostgreSQL show them.
+//!   statistics of PostgreSQL show them. `connections`: open connections, and the rows for which they wait.
 //! - `definition`: definitions of objects as SQL. `calls`, `call_list`: the functions that tools call with these
 //!   tables. `privileges`: those about roles and rights. `names`: numbers of objects as names, and back. `sleep`:
-//!   `pg_sleep`. `keywords`: `pg_get_keywords`.
+//!   `pg_sleep`. `connection_signal`: `pg_cancel_backend` and `pg_terminate_backend`. `keywords`: `pg_get_keywords`.
 //!
 //! A table that none of them fills has no rows, because it is about things that we do not have.
 
 mod activity;
 mod call_list;
 mod calls;
+mod connection_signal;
+mod connections;
 mod constraints;
 mod definition;
 mod descriptions;
@@ -94,6 +96,9 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "pg_description" => descriptions::pg_description(context),
         "pg_matviews" => relations::pg_matviews(context),
         "pg_stat_user_tables" | "pg_stat_all_tables" => activity::pg_stat_user_tables(context, name),
+        "pg_stat_activity" => connections::pg_stat_activity(context),
+        "pg_stat_database" => connections::pg_stat_database(context),
+        "pg_locks" => connections::pg_locks(context)?,
         name => match shapes::pg_catalog().get(name) {
             Some(columns) => PgRows::new(columns),
             None => return Ok(None),

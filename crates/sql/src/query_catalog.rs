@@ -20,7 +20,7 @@ use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::{
     function_list, json_functions, log_functions, materialized_list, memory_functions, sequence_functions,
-    statement_functions, storage_function, table_order_function,
+    snapshot_function, statement_functions, storage_function, table_order_function,
 };
 
 /// The catalog as one statement sees it.
@@ -65,6 +65,9 @@ impl ContextCatalog {
         }
         if batch.is_none() {
             batch = statement_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = snapshot_function::rows(&self.context, name, arguments)?;
         }
         if batch.is_none() {
             batch = materialized_list::rows(&self.context, name, arguments)?;

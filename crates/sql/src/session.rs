@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_exec::workers::Workers;
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
@@ -28,7 +28,8 @@ use crate::dispatch;
 use crate::exhausted::naming_statement;
 use crate::guards::catch_panics;
 use crate::idle_statements::IdleStatements;
-use crate::open_transaction::{OpenTransaction, now_us};
+use crate::open_connections::{ConnectionEnd, ConnectionGuard, ConnectionList, OpenConnection};
+use crate::open_transaction::{OpenTransaction, TransactionInfo, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
@@ -61,6 +62,10 @@ pub struct Session {
     running_statements: Arc<RunningStatements>,
     /// Who has opened the connection.
     client: Arc<ClientInfo>,
+    /// The open connections of the database.
+    connections: Arc<ConnectionList>,
+    /// The entry of this connection among them, if its host has entered it.
+    listed: Option<ConnectionGuard>,
     /// A number that changes with every change of a setting.
     settings_version: u64,
     /// The tables and functions that the connection has added for its own statements.
@@ -118,6 +123,8 @@ impl Session {
             idle: None,
             running_statements: Arc::default(),
             client: Arc::default(),
+            connections: Arc::default(),
+            listed: None,
             settings_version: 0,
             objects: Arc::default(),
             program_cancel: None,
@@ -137,16 +144,43 @@ impl Session {
         self
     }
 
-    /// Lets the session enter its statements into the list of its database.
+    /// Lets the session enter its statements, and itself, into the lists of its database.
     #[must_use]
-    pub fn listed_in(mut self, statements: &Arc<RunningStatements>) -> Session {
+    pub fn listed_in(mut self, statements: &Arc<RunningStatements>, connections: &Arc<ConnectionList>) -> Session {
         self.running_statements = Arc::clone(statements);
+        self.connections = Arc::clone(connections);
         self
     }
 
-    /// Notes who has opened the connection, for the list of running statements.
-    pub fn set_client(&mut self, client: ClientInfo) {
+    /// Notes who has opened the connection, for the list of running statements. If the client has a number, enters the
+    /// connection into the list of open connections; `end` then ends it from another thread.
+    pub fn set_client(&mut self, client: ClientInfo, end: Option<ConnectionEnd>) -> Option<Arc<OpenConnection>> {
+        self.lost_row.set_connection(client.connection);
         self.client = Arc::new(client);
+        self.listed = self.connections.enter(Arc::clone(&self.client), self.cancel_handle(), end);
+        self.listed.as_ref().map(|listed| Arc::clone(listed.connection()))
+    }
+
+    /// Returns the open connections of the database.
+    pub(crate) fn connections(&self) -> &Arc<ConnectionList> {
+        &self.connections
+    }
+
+    /// Returns the number of the connection, if its host has told it.
+    pub(crate) fn connection_number(&self) -> Option<u64> {
+        self.client.connection
+    }
+
+    /// Notes that the statement that runs reads the state of a commit.
+    pub(crate) fn note_read(&self, commit: CommitId) {
+        if let Some(listed) = &self.listed {
+            listed.connection().reads(commit);
+        }
+    }
+
+    /// Facts about the open transaction. `None` without one.
+    pub fn open_transaction(&self) -> Option<TransactionInfo> {
+        self.transaction.as_ref().map(OpenTransaction::info)
     }
 
     /// Returns the statements that run on all connections of the database.
@@ -235,7 +269,7 @@ impl Session {
                 .hint("end it with COMMIT or ROLLBACK"));
         }
         let Characteristics { isolation, read_only } = characteristics;
-        let mut transaction = lost_rows::begin(&self.engine, &self.settings, isolation, None)?;
+        let mut transaction = lost_rows::begin(&self.engine, &self.settings, isolation, None, self.client.connection)?;
         transaction.set_owner(self.authority.owner());
         self.transaction = Some(OpenTransaction::new(transaction, read_only));
         Ok(())

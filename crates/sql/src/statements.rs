@@ -84,7 +84,7 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("RESET", "Gives a setting its first value again.", "RESET threads"),
     info("ANALYZE", "Measures how the values of a table with a primary key are spread.", "ANALYZE stock"),
     info("CHECKPOINT", "Brings the log into the ordered base now.", "CHECKPOINT"),
-    info("VACUUM", "Gives back the free space of the ordered base.", "VACUUM"),
+    info("VACUUM", "Gives back free space, of all or of some tables; VACUUM ANALYZE also runs ANALYZE.", "VACUUM"),
     info("CHECK DATABASE", "Compares everything that is stored with itself.", "CHECK DATABASE"),
     info(
         "BACKUP DATABASE",

@@ -36,7 +36,7 @@ use crate::manifest::Meta;
 use crate::merge;
 use crate::recovery;
 use crate::refreshes::Refreshes;
-use crate::row_claims::{RowClaimant, RowClaims};
+use crate::row_claims::{RowClaimInfo, RowClaimant, RowClaims};
 use crate::sequences::Sequences;
 use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
@@ -419,9 +419,14 @@ impl Core {
     }
 
     /// Makes a holder of claims for a statement outside of a transaction, which must wait for a row before it runs
-    /// again.
-    pub fn row_claimant(&self) -> RowClaimant {
-        self.row_claims.claimant()
+    /// again. `connection` is the number of its connection.
+    pub fn row_claimant(&self, connection: Option<u64>) -> RowClaimant {
+        self.row_claims.claimant(connection)
+    }
+
+    /// The open transactions that have claimed rows, and those that wait for them.
+    pub fn claimed_rows(&self) -> Vec<RowClaimInfo> {
+        self.row_claims.list()
     }
 
     /// The state that the next commit builds on. It may not be on disk yet.
@@ -515,6 +520,13 @@ impl Core {
 
     pub(crate) fn lock_commit(&self) -> MutexGuard<'_, ()> {
         self.committing.lock()
+    }
+
+    /// Rewrites the blocks of a table that are small or have many deleted rows, as a background job does by itself. A
+    /// table that does not exist, or that has no blocks, stays as it is.
+    pub fn merge_table(&self, table: TableId, cancel: &Cancel) -> Result<()> {
+        self.check_writable()?;
+        merge::merge_table(self, table, cancel)
     }
 
     /// Deletes the rows of time tables that are expired at `now_us`, in microseconds since 1970-01-01 UTC. A background

@@ -115,7 +115,7 @@ pub use keyed_tables::IndexSpec;
 pub use keyed_writes::KeyedMark;
 pub use materialized::{MaterializedView, RefreshPoint, RefreshRule, SourceLag, SourcePoint};
 pub use refreshes::{RefreshTurn, Refreshes};
-pub use row_claims::{LostRow, RowClaimant};
+pub use row_claims::{LostRow, RowClaimInfo, RowClaimant};
 pub use rowmill_storage::{
     Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn,
     KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource, TimeTableDef, TimeToLive,

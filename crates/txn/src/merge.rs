@@ -37,33 +37,35 @@ pub(crate) fn start(merger: &Background, engine: &Arc<Core>) -> Result<()> {
 
 /// Merges blocks until none are worth merging.
 pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
-    let block_rows = engine.rows_per_block();
     let tables: Vec<TableId> = engine.latest().tables.keys().copied().collect();
-    for id in tables {
-        loop {
-            stop.check()?;
-            let snapshot = engine.latest();
-            let Some(table) = snapshot.tables.get(&id) else { break };
-            let merged = match table.def.time_column() {
-                Some(column) => match time_merge::candidates(table, column, block_rows)? {
-                    // Without the memory for it, the blocks stay as they are, and the other tables come next.
-                    Some(group) => match time_merge::rewrite(engine, table, column, &group, stop) {
-                        Err(error) if error.kind() == ErrorKind::MemoryLimit => false,
-                        rewritten => rewritten?,
-                    },
-                    None => false,
+    tables.into_iter().try_for_each(|id| merge_table(engine, id, stop))
+}
+
+/// Merges blocks of one table until none are worth merging.
+pub(crate) fn merge_table(engine: &Core, id: TableId, stop: &Cancel) -> Result<()> {
+    let block_rows = engine.rows_per_block();
+    loop {
+        stop.check()?;
+        let snapshot = engine.latest();
+        let Some(table) = snapshot.tables.get(&id) else { return Ok(()) };
+        let merged = match table.def.time_column() {
+            Some(column) => match time_merge::candidates(table, column, block_rows)? {
+                // Without the memory for it, the blocks stay as they are, and the other tables come next.
+                Some(group) => match time_merge::rewrite(engine, table, column, &group, stop) {
+                    Err(error) if error.kind() == ErrorKind::MemoryLimit => false,
+                    rewritten => rewritten?,
                 },
-                None => match candidates(table, block_rows) {
-                    Some(group) => merge_once(engine, table, &group, stop)?,
-                    None => false,
-                },
-            };
-            if !merged {
-                break;
-            }
+                None => false,
+            },
+            None => match candidates(table, block_rows) {
+                Some(group) => merge_once(engine, table, &group, stop)?,
+                None => false,
+            },
+        };
+        if !merged {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 /// The next group of neighbouring blocks that should be rewritten as one.

@@ -15,10 +15,10 @@
 //!
 //! A transaction that would wait for one that waits for it, directly or through others, gets a `Deadlock` error.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
@@ -65,8 +65,33 @@ struct Claims {
 }
 
 struct Claim {
-    holder: u64,
-    queue: VecDeque<(u64, Arc<Turn>)>,
+    holder: Claimant,
+    queue: VecDeque<Waiter>,
+}
+
+/// A claimant by its number, and the connection of its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Claimant {
+    number: u64,
+    connection: Option<u64>,
+}
+
+/// A claimant in the queue of a key.
+struct Waiter {
+    claimant: Claimant,
+    turn: Arc<Turn>,
+    since: SystemTime,
+}
+
+/// A transaction that has claimed rows, or that waits for one that has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowClaimInfo {
+    /// A number of the transaction with the claim. No other transaction has had it since the database was opened.
+    pub transaction: u64,
+    /// The connection of the transaction that has the claim, or that waits for it, if its host has told it.
+    pub connection: Option<u64>,
+    /// Since when it waits. `None` for the transaction that has the claim.
+    pub waits_since: Option<SystemTime>,
 }
 
 /// Tells a waiting claimant that it got its key.
@@ -79,7 +104,7 @@ struct Turn {
 /// One transaction as a holder of claims. Dropping it gives them up.
 pub struct RowClaimant {
     claims: Arc<RowClaims>,
-    number: u64,
+    own: Claimant,
     keys: Vec<u64>,
 }
 
@@ -88,24 +113,45 @@ impl RowClaims {
         Arc::new(RowClaims { secrets: RapidSecrets::random(), claims: Mutex::default() })
     }
 
-    /// Makes a claimant without claims.
-    pub(crate) fn claimant(self: &Arc<Self>) -> RowClaimant {
+    /// Makes a claimant without claims, for a transaction of a connection.
+    pub(crate) fn claimant(self: &Arc<Self>, connection: Option<u64>) -> RowClaimant {
         let mut claims = self.claims.lock();
         claims.next += 1;
-        RowClaimant { claims: Arc::clone(self), number: claims.next, keys: Vec::new() }
+        let own = Claimant { number: claims.next, connection };
+        RowClaimant { claims: Arc::clone(self), own, keys: Vec::new() }
+    }
+
+    /// The transactions that have claimed rows, each once, followed by those that wait for them.
+    pub(crate) fn list(&self) -> Vec<RowClaimInfo> {
+        let claims = self.claims.lock();
+        let mut holders = BTreeMap::new();
+        let mut waiting = Vec::new();
+        for Claim { holder, queue } in claims.by_key.values() {
+            holders.insert(holder.number, holder.connection);
+            waiting.extend(queue.iter().map(|waiter| RowClaimInfo {
+                transaction: holder.number,
+                connection: waiter.claimant.connection,
+                waits_since: Some(waiter.since),
+            }));
+        }
+        let held = |(transaction, connection)| RowClaimInfo { transaction, connection, waits_since: None };
+        let mut list: Vec<RowClaimInfo> = holders.into_iter().map(held).collect();
+        waiting.sort_by_key(|waiter| (waiter.transaction, waiter.waits_since));
+        list.extend(waiting);
+        list
     }
 }
 
 impl Claims {
     /// Whether the holder of `key` waits for `claimant`, directly or through others.
     fn waits_for(&self, key: u64, claimant: u64) -> bool {
-        let mut holder = self.by_key.get(&key).map(|claim| claim.holder);
+        let mut holder = self.by_key.get(&key).map(|claim| claim.holder.number);
         while let Some(number) = holder {
             if number == claimant {
                 return true;
             }
             let next = self.waiting.get(&number).and_then(|key| self.by_key.get(key));
-            holder = next.map(|claim| claim.holder);
+            holder = next.map(|claim| claim.holder.number);
         }
         false
     }
@@ -114,9 +160,9 @@ impl Claims {
     fn pass_on(&mut self, key: u64) {
         let Some(claim) = self.by_key.get_mut(&key) else { return };
         match claim.queue.pop_front() {
-            Some((next, turn)) => {
-                claim.holder = next;
-                self.waiting.remove(&next);
+            Some(Waiter { claimant, turn, .. }) => {
+                claim.holder = claimant;
+                self.waiting.remove(&claimant.number);
                 *turn.has_come.lock() = true;
                 turn.changed.notify_one();
             }
@@ -133,12 +179,12 @@ impl RowClaimant {
         let mut is_new = false;
         let claim = claims.by_key.entry(key).or_insert_with(|| {
             is_new = true;
-            Claim { holder: self.number, queue: VecDeque::new() }
+            Claim { holder: self.own, queue: VecDeque::new() }
         });
         if is_new {
             self.keys.push(key);
         }
-        if claim.holder == self.number { Ok(()) } else { Err(key) }
+        if claim.holder == self.own { Ok(()) } else { Err(key) }
     }
 
     /// Waits for a key that another claimant has, and claims it. Returns `Deadlock` if that one waits for this
@@ -146,7 +192,7 @@ impl RowClaimant {
     pub fn wait(&mut self, key: u64, cancel: &Cancel) -> Result<()> {
         let turn = {
             let mut claims = self.claims.claims.lock();
-            if claims.waits_for(key, self.number) {
+            if claims.waits_for(key, self.own.number) {
                 return Err(Error::new(ErrorKind::Deadlock, "the transaction and another one wait for each other")
                     .hint("run the transaction again; deadlocks are rare if all write rows in the same order"));
             }
@@ -156,8 +202,9 @@ impl RowClaimant {
             }
             let Some(claim) = claims.by_key.get_mut(&key) else { return Ok(()) };
             let turn = Arc::new(Turn::default());
-            claim.queue.push_back((self.number, Arc::clone(&turn)));
-            claims.waiting.insert(self.number, key);
+            let since = SystemTime::now();
+            claim.queue.push_back(Waiter { claimant: self.own, turn: Arc::clone(&turn), since });
+            claims.waiting.insert(self.own.number, key);
             turn
         };
         let mut has_come = turn.has_come.lock();
@@ -176,11 +223,11 @@ impl RowClaimant {
     /// Leaves the queue of a key.
     fn leave(&mut self, key: u64) {
         let mut claims = self.claims.claims.lock();
-        if claims.waiting.remove(&self.number).is_none() {
+        if claims.waiting.remove(&self.own.number).is_none() {
             // The claim came in this moment.
             self.keys.push(key);
         } else if let Some(claim) = claims.by_key.get_mut(&key) {
-            claim.queue.retain(|(number, _)| *number != self.number);
+            claim.queue.retain(|waiter| waiter.claimant != self.own);
         }
     }
 }
@@ -202,7 +249,7 @@ impl fmt::Debug for RowClaims {
 
 impl fmt::Debug for RowClaimant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowClaimant").field("number", &self.number).field("keys", &self.keys.len()).finish()
+        f.debug_struct("RowClaimant").field("own", &self.own).field("keys", &self.keys.len()).finish()
     }
 }
 
@@ -218,17 +265,17 @@ mod tests {
     #[test]
     fn a_claim_goes_to_the_claimant_that_has_waited_longest() {
         let claims = RowClaims::new();
-        let mut first = claims.claimant();
+        let mut first = claims.claimant(Some(7));
         first.claim(b"a").unwrap();
         first.claim(b"a").unwrap();
-        let key = claims.claimant().claim(b"a").unwrap_err();
+        let key = claims.claimant(None).claim(b"a").unwrap_err();
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for number in 0..4 {
                 let before = claims.claims.lock().waiting.len();
                 let (claims, order) = (&claims, &order);
                 scope.spawn(move || {
-                    let mut claimant = claims.claimant();
+                    let mut claimant = claims.claimant(None);
                     claimant.wait(key, &Cancel::new()).unwrap();
                     claimant.claim(b"a").unwrap();
                     order.lock().push(number);
@@ -237,6 +284,9 @@ mod tests {
                     thread::yield_now();
                 }
             }
+            let list = claims.list();
+            assert_eq!((list.len(), list[0].waits_since, list[0].connection), (5, None, Some(7)));
+            assert!(list[1..].iter().all(|waiter| waiter.waits_since.is_some() && waiter.connection.is_none()));
             drop(first);
         });
         assert_eq!(*order.lock(), [0, 1, 2, 3]);
@@ -246,11 +296,11 @@ mod tests {
     #[test]
     fn a_circle_of_waits_is_an_error_of_the_last_one() {
         let claims = RowClaims::new();
-        let [mut one, mut two, mut three] = [(); 3].map(|()| claims.claimant());
+        let [mut one, mut two, mut three] = [(); 3].map(|()| claims.claimant(None));
         one.claim(b"1").unwrap();
         two.claim(b"2").unwrap();
         three.claim(b"3").unwrap();
-        let [first, second, third] = [b"1", b"2", b"3"].map(|key| claims.claimant().claim(key).unwrap_err());
+        let [first, second, third] = [b"1", b"2", b"3"].map(|key| claims.claimant(None).claim(key).unwrap_err());
         thread::scope(|scope| {
             // Both give up their claims at the end of their threads.
             let of_one = scope.spawn(move || one.wait(second, &Cancel::new()));
@@ -269,7 +319,7 @@ mod tests {
     #[test]
     fn a_cancelled_wait_leaves_the_queue() {
         let claims = RowClaims::new();
-        let (mut one, mut two) = (claims.claimant(), claims.claimant());
+        let (mut one, mut two) = (claims.claimant(None), claims.claimant(None));
         one.claim(b"a").unwrap();
         let key = two.claim(b"a").unwrap_err();
         let cancel = Cancel::new();
@@ -289,7 +339,7 @@ mod tests {
                 let (claims, counters) = (&claims, &counters);
                 scope.spawn(move || {
                     for round in 0..2_000_usize {
-                        let mut claimant = claims.claimant();
+                        let mut claimant = claims.claimant(None);
                         // Ascending keys cannot block each other in a circle.
                         for at in [(seed + round) % 3, 3] {
                             while let Err(key) = claimant.claim(&[at as u8]) {

@@ -43,6 +43,11 @@ pub struct TableSnapshot {
 }
 
 impl TableSnapshot {
+    /// The number of deleted rows that its blocks still hold.
+    pub fn deleted_rows(&self) -> u64 {
+        self.blocks.iter().map(|block| (block.rows() - block.live_rows()) as u64).sum()
+    }
+
     pub(crate) fn empty(def: Arc<TableDef>) -> Self {
         TableSnapshot {
             def,

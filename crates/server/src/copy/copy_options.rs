@@ -70,7 +70,7 @@ impl CopyOptions {
             let name = name.text.to_lowercase();
             match name.as_str() {
                 "csv" | "binary" | "text" => self.set("format", &name, is_in)?,
-                "header" => self.header = true,
+                "header" | "freeze" => self.set(&name, "", is_in)?,
                 _ => {
                     if rest.first().is_some_and(|word| word.text.eq_ignore_ascii_case("as")) {
                         rest = &rest[1..];
@@ -99,13 +99,7 @@ impl CopyOptions {
                     }
                 };
             }
-            "header" => {
-                self.header = match value.to_lowercase().as_str() {
-                    "" | "true" | "on" | "1" | "match" => true,
-                    "false" | "off" | "0" => false,
-                    _ => return Err(wrong("the option header takes true, false or match")),
-                };
-            }
+            "header" => self.header = value.eq_ignore_ascii_case("match") || truth(name, value)?,
             "delimiter" => self.delimiter = Some(one_byte(name, value)?),
             "quote" => self.quote = Some(one_byte(name, value)?),
             "escape" => self.escape = Some(one_byte(name, value)?),
@@ -123,6 +117,8 @@ impl CopyOptions {
             "on_error" | "reject_table" | "ignore_unknown" if is_in => {
                 self.engine.push((name.to_owned(), value.to_owned()));
             }
+            // Rows that a COPY adds need no work later that FREEZE could save.
+            "freeze" if is_in => drop(truth(name, value)?),
             _ => {
                 let names = "format, header, delimiter, null, quote, escape, encoding, on_error, reject_table";
                 return Err(WireError::new("0A000", format!("COPY has no option {name}"))
@@ -191,6 +187,15 @@ fn text_value(lexeme: &Lexeme<'_>) -> String {
         return inner.replace("\\t", "\t").replace("\\\\", "\\").replace("\\'", "'");
     }
     value_of(lexeme)
+}
+
+/// The value of an option that is on or off; on without a value.
+fn truth(name: &str, value: &str) -> Result<bool, WireError> {
+    match value.to_lowercase().as_str() {
+        "" | "true" | "on" | "1" => Ok(true),
+        "false" | "off" | "0" => Ok(false),
+        _ => Err(wrong(format!("the option {name} takes true or false, not {value}"))),
+    }
 }
 
 fn one_byte(name: &str, value: &str) -> Result<u8, WireError> {

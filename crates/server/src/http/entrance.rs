@@ -188,7 +188,11 @@ pub(super) async fn admit(
             next.run(request).await
         }
         Ok(Ok(Err(fault))) => {
-            shared.report(&ServerEvent::LoginRefused { client, user: name, reason: fault.reason() });
+            shared.report(&ServerEvent::LoginRefused { client, user: name.clone(), reason: fault.reason() });
+            // A token cannot be guessed, so only names are counted.
+            if fault.is_of_password() && !name.is_empty() {
+                sleep(shared.doorkeeper.throttle.failed(client.ip(), &name)).await;
+            }
             unauthorized(fault)
         }
         Ok(Err(error)) => error_response(&error),
@@ -207,7 +211,7 @@ fn check(
     }
     match credentials {
         Err(fault) => Ok(Err(fault)),
-        Ok(Credentials::Password { name, password }) => keeper.check_password(database, &name, &password),
+        Ok(Credentials::Password { name, password }) => keeper.check_password(database, client.ip(), &name, &password),
         Ok(Credentials::Token(token)) => keeper.check_token(database, &token),
     }
 }
@@ -220,6 +224,7 @@ pub(super) fn login_of(head: &Parts) -> ClientLogin {
 fn unauthorized(fault: LoginFault) -> Response {
     let message = match fault {
         LoginFault::Missing => "a name and a password or a token are needed (Authorization: Basic or Bearer)",
+        LoginFault::Locked => "too many logins of this name from this address have failed: try again later",
         LoginFault::NoUsers => "the server has no users, so it lets in clients of its own machine only",
         _ => "the name and the password, or the token, are wrong",
     };

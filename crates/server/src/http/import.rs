@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use super::body::BodyFault;
 use super::entrance::login_of;
 use super::import_options::{ImportOptions, quoted_table, without_place};
-use super::{RegisteredRequest, error_json, failure, json_response, status};
+use super::{connect, error_json, failure, json_response, status};
 use crate::login::ClientLogin;
 use crate::server::ServerShared;
 use crate::sql_words::quoted_text;
@@ -136,7 +136,7 @@ fn run(
     shared: &Arc<ServerShared>,
 ) -> Result<Imported> {
     let ImportInput { ready, parts, gone } = input;
-    let (mut connection, _registered) = RegisteredRequest::connect(shared, login)?;
+    let (mut connection, _registered) = connect(shared, login, "POST /import")?;
     let handle = connection.cancel_handle();
     let watcher = tokio::runtime::Handle::current().spawn(async move {
         // The sender sends nothing. It is dropped when the client goes away.

@@ -24,7 +24,7 @@ use tokio::task::spawn_blocking;
 
 use super::body::read_body;
 use super::entrance::login_of;
-use super::{RegisteredRequest, error_json, failure, json_response, status};
+use super::{connect, error_json, failure, json_response, status};
 use crate::line::{LineOutcome, LinePrecision, LineRequest, REJECTED_MAX, RejectedLine, ingest};
 use crate::login::ClientLogin;
 use crate::server::ServerShared;
@@ -126,6 +126,11 @@ impl LineWriteOptions {
     }
 }
 
+/// Answers clients of InfluxDB, which ask whether the server is there.
+pub(super) async fn ping() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
 fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, String> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     value.to_str().map(Some).map_err(|_| format!("the header {name} must have printable ASCII characters only"))
@@ -144,7 +149,7 @@ fn run(options: &LineWriteOptions, body: &[u8], login: &ClientLogin, shared: &Ar
             Err(response) => return *response,
         },
     };
-    let (mut connection, _registered) = match RegisteredRequest::connect(shared, login) {
+    let (mut connection, _registered) = match connect(shared, login, "POST /write") {
         Ok(connected) => connected,
         Err(error) => return fault_answer(&error),
     };
@@ -152,6 +157,7 @@ fn run(options: &LineWriteOptions, body: &[u8], login: &ClientLogin, shared: &Ar
         body,
         precision: options.precision,
         accepts_partial: options.accepts_partial,
+        stops_at_error: false,
         key: options.key.as_deref(),
     };
     let outcome = ingest(&mut connection, &request);

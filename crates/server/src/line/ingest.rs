@@ -29,6 +29,8 @@ pub(crate) struct LineRequest<'a> {
     pub(crate) precision: LinePrecision,
     /// Whether the good lines are stored if others are rejected.
     pub(crate) accepts_partial: bool,
+    /// Whether reading ends at the first line that is rejected.
+    pub(crate) stops_at_error: bool,
     /// The key by which the request is applied once.
     pub(crate) key: Option<&'a str>,
 }
@@ -98,6 +100,9 @@ fn store<'a>(connection: &mut Connection, request: &LineRequest<'a>) -> Result<L
         };
         if let Err(reason) = added {
             rejected.push(RejectedLine { number: line.number, text: line.text, reason });
+            if request.stops_at_error {
+                break;
+            }
             if rejected.len() == REJECTED_MAX {
                 return Ok(LineOutcome::Refused(rejected));
             }

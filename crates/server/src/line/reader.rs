@@ -6,7 +6,8 @@
 //!
 //! - In measurements, tags and names of fields, a backslash before a comma, an equals sign, a space or a backslash
 //!   makes it a part of the text. Any other backslash is a backslash.
-//! - In strings, a backslash before a double quote or a backslash does so. A string may have line breaks.
+//! - In strings, a backslash before a double quote, a backslash or a line break does so; QuestDB's clients write one
+//!   before line breaks. A string may also have line breaks without it.
 //! - A line that begins with `#` is a comment. Empty lines are skipped.
 //!
 //! After an error, the reader goes on after the next line break. A line that is no UTF-8 is an error like any other,
@@ -228,6 +229,7 @@ impl<'a> LineReader<'a> {
                 Some(b'"') => break,
                 Some(b'\\') if bytes.get(end + 1).is_some_and(|next| is_escaped_in_strings(*next)) => {
                     has_escapes = true;
+                    self.number += u64::from(bytes[end + 1] == b'\n');
                     end += 2;
                 }
                 Some(b'\n') => {
@@ -324,7 +326,7 @@ fn is_escaped_in_names(byte: u8) -> bool {
 }
 
 fn is_escaped_in_strings(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\\')
+    matches!(byte, b'"' | b'\\' | b'\n' | b'\r')
 }
 
 /// Returns a text without the backslashes of its escapes.

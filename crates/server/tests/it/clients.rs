@@ -9,6 +9,9 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rowmill::Database;
+use rowmill_server::ServerOptions;
+
 use crate::support::TestServer;
 
 /// A network without answers must not hold up the suite for longer.
@@ -79,8 +82,14 @@ fn port(server: &TestServer) -> String {
     server.address().port().to_string()
 }
 
-/// Runs a script with the packages that it needs.
+/// Runs a script with the packages that it needs. Its argument is the port of the wire protocol.
 fn python(script: &str, packages: &[&str]) {
+    let server = TestServer::start();
+    python_with(script, packages, &[port(&server)]);
+}
+
+/// Runs a script with the packages and the arguments that it needs.
+fn python_with(script: &str, packages: &[&str], arguments: &[String]) {
     let installed = installation(script, |folder| {
         let pip = folder.join("venv/bin/pip");
         let arguments =
@@ -88,9 +97,8 @@ fn python(script: &str, packages: &[&str]) {
         runs(Path::new("python3"), &["-m", "venv", "venv"], folder) && runs(&pip, &arguments, folder)
     });
     let Some(folder) = installed else { return };
-    let server = TestServer::start();
     let script = scripts().join(format!("{script}.py"));
-    check(Command::new(folder.join("venv/bin/python")).arg(script).arg(port(&server)).output());
+    check(Command::new(folder.join("venv/bin/python")).arg(script).args(arguments).output());
 }
 
 #[test]
@@ -111,6 +119,23 @@ fn pg8000_works() {
 #[test]
 fn sqlalchemy_and_pandas_work() {
     python("sqlalchemy_client", &["psycopg[binary]==3.3.9", "sqlalchemy==2.1.9", "pandas==3.1.1"]);
+}
+
+#[test]
+fn clients_of_questdb_send_lines_over_http_and_tcp() {
+    let line = Some("127.0.0.1:0".parse().unwrap());
+    let options = ServerOptions { line, ..ServerOptions::default() };
+    let server = TestServer::with_options(Database::memory().unwrap(), options);
+    let ports =
+        [server.http_address(), server.server().line_address().unwrap()].map(|address| address.port().to_string());
+    python_with("questdb_client", &["questdb==6.0.0"], &ports);
+}
+
+#[test]
+fn clients_of_influxdb_send_lines() {
+    let server = TestServer::start();
+    let packages = ["influxdb-client==1.50.0", "influxdb3-python==0.21.0"];
+    python_with("influxdb_clients", &packages, &[server.http_address().port().to_string()]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::SinkExt;
 use rowmill::Database;
@@ -100,6 +100,36 @@ fn all_failed_logins_look_the_same_and_are_reported() {
 }
 
 #[test]
+fn a_name_for_which_many_passwords_are_tried_is_locked_for_that_address() {
+    let server = server();
+    let wrong = [("Authorization", "Basic YW5uOndyb25n")];
+    assert_eq!(ask(&server, "POST", "/query", &[ANN], b"SELECT 1").status, 200);
+    std::thread::scope(|scope| {
+        for _ in 0..60 {
+            scope.spawn(|| {
+                // On a slow machine the first failures are forgotten while the last passwords are checked.
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_secs(60) {
+                    let answer = ask(&server, "POST", "/query", &wrong, b"SELECT 1");
+                    assert_eq!(answer.status, 401, "{}", answer.text());
+                    if answer.text().contains("try again later") {
+                        return;
+                    }
+                }
+                panic!("the name is not locked");
+            });
+        }
+    });
+    let locked = "too many logins of this name from this address have failed";
+    server.wait_for(|event| matches!(event, ServerEvent::LoginRefused { reason, .. } if *reason == locked));
+    runtime().block_on(async {
+        // Other names are not locked, and neither is a password that was right before.
+        connect(&server, "root", "top").await.unwrap();
+    });
+    assert_eq!(ask(&server, "POST", "/query", &[ANN], b"SELECT 1").status, 200);
+}
+
+#[test]
 fn the_first_user_locks_out_all_who_did_not_log_in() {
     let server = TestServer::start();
     runtime().block_on(async {
@@ -181,6 +211,42 @@ fn a_role_loads_rows_that_it_sends_and_no_files_of_the_server() {
         let error = client.batch_execute("COPY t FROM '/etc/hostname' WITH (format csv)").await.unwrap_err();
         assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
     });
+}
+
+#[test]
+fn a_role_adds_rows_to_the_columns_that_it_may_fill_and_need_not_read_them() {
+    let server = server();
+    let root = &[("Authorization", "Basic cm9vdDp0b3A=")];
+    let grant =
+        b"CREATE TABLE log (n BIGINT, note TEXT DEFAULT 'none', hidden TEXT); GRANT INSERT (n, note) ON log TO ann";
+    for sql in String::from_utf8_lossy(grant).split("; ") {
+        assert_eq!(ask(&server, "POST", "/query", root, sql.as_bytes()).status, 200, "{sql}");
+    }
+    runtime().block_on(async {
+        let client = connect(&server, "ann", "right").await.unwrap();
+        client.batch_execute("INSERT INTO log (n) VALUES (1)").await.unwrap();
+        client.execute("INSERT INTO log (n, note) VALUES ($1, $2)", &[&2_i64, &"two"]).await.unwrap();
+        let mut sink = Box::pin(client.copy_in("COPY log (note, n) FROM STDIN").await.unwrap());
+        sink.send(bytes::Bytes::from_static(b"three\t3\n")).await.unwrap();
+        assert_eq!(sink.as_mut().finish().await.unwrap(), 1);
+        for refused in [
+            "COPY log FROM STDIN",
+            "COPY log (n, hidden) FROM STDIN",
+            "COPY log (n) TO STDOUT",
+            "INSERT INTO log (hidden) VALUES ('x')",
+            "INSERT INTO log VALUES (1, 'x', 'y')",
+            "INSERT INTO log (n) VALUES (1) RETURNING n",
+            "SELECT n FROM log",
+        ] {
+            let error = client.batch_execute(refused).await.unwrap_err();
+            assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{refused}: {error:?}");
+        }
+    });
+    let import = |path: &str, body: &[u8]| ask(&server, "POST", path, &[ANN], body).status;
+    assert_eq!(import("/import/log?format=csv&columns=n", b"n\n4\n"), 200);
+    assert_eq!(import("/import/log?format=csv&columns=hidden", b"hidden\nx\n"), 403);
+    let sum = ask(&server, "POST", "/query", root, b"SELECT sum(n), count(note) FROM log");
+    assert_eq!(sum.json()["rows"][0].to_string(), "[10,4]", "{}", sum.text());
 }
 
 #[test]

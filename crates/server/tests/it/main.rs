@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod activity;
+mod backups;
 mod browser;
 mod cancelling;
 mod catalog;
@@ -15,8 +17,10 @@ mod http_files;
 mod lanes;
 mod line_kills;
 mod line_protocol;
+mod line_tcp;
 mod logins;
 mod mutated;
+mod pgbench;
 mod psql;
 mod running_statements;
 mod simple;

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rowmill::Database;
-use rowmill_server::{Server, ServerEvent, ServerLimits, ServerOptions};
+use rowmill::{Database, Options};
+use rowmill_server::{DEFAULT_SETTINGS, Server, ServerEvent, ServerLimits, ServerOptions};
 use tokio_postgres::{Client, Config, NoTls};
 
 /// A server over a database, in memory by default. It stops when it is dropped.
@@ -26,6 +26,17 @@ impl TestServer {
 
     pub(crate) fn over(database: Database, limits: ServerLimits) -> TestServer {
         TestServer::with_options(database, ServerOptions { limits, ..ServerOptions::default() })
+    }
+
+    /// Starts a server as `rowmill serve` does: transactions see what is committed, and wait for rows.
+    pub(crate) fn with_default_settings() -> TestServer {
+        let set = |options: Options, setting: &&str| {
+            let (name, value) = setting.split_once('=').unwrap();
+            options.set(name, value).unwrap()
+        };
+        let options = DEFAULT_SETTINGS.iter().fold(Options::new(), set);
+        let limits = ServerLimits { stop_patience: Duration::from_millis(200), ..ServerLimits::default() };
+        TestServer::over(Database::memory_with(options).unwrap(), limits)
     }
 
     /// Starts a server with these options, at free ports of both protocols.

@@ -92,3 +92,35 @@ fn transactions_of_a_driver_commit_and_roll_back() {
         assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
     });
 }
+
+#[test]
+fn a_session_may_only_read_by_default() {
+    with_client(|client| async move {
+        let shown = async |name: &str| -> String {
+            let row = &client.simple_query(&format!("SHOW {name}")).await.unwrap()[1];
+            let tokio_postgres::SimpleQueryMessage::Row(row) = row else { panic!("{row:?}") };
+            row.get(0).unwrap().to_owned()
+        };
+        let refused = async |sql: &str| {
+            let error = client.batch_execute(sql).await.unwrap_err();
+            assert_eq!(error.code(), Some(&SqlState::READ_ONLY_SQL_TRANSACTION), "{sql}: {error:?}");
+        };
+        client.batch_execute("CREATE TABLE t (a BIGINT); SET default_transaction_read_only = on").await.unwrap();
+        refused("INSERT INTO t VALUES (1)").await;
+        refused("SELECT 1; INSERT INTO t VALUES (1)").await;
+        let error = client.execute("INSERT INTO t VALUES ($1)", &[&1_i64]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::READ_ONLY_SQL_TRANSACTION));
+        assert_eq!(shown("transaction_read_only").await, "on");
+        client.batch_execute("BEGIN").await.unwrap();
+        refused("INSERT INTO t VALUES (1)").await;
+        client.batch_execute("ROLLBACK; BEGIN READ WRITE; INSERT INTO t VALUES (1); COMMIT").await.unwrap();
+        client.batch_execute("BEGIN; SET TRANSACTION READ WRITE; INSERT INTO t VALUES (2); COMMIT").await.unwrap();
+        client.batch_execute("SET default_transaction_read_only = off; INSERT INTO t VALUES (3)").await.unwrap();
+        assert_eq!(client.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get::<_, i64>(0), 3);
+        client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE; SET transaction_read_only = on").await.unwrap();
+        assert_eq!(shown("transaction_isolation").await, "serializable");
+        assert_eq!(shown("transaction_read_only").await, "on");
+        client.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(shown("transaction_read_only").await, "off");
+    });
+}

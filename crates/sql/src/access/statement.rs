@@ -23,6 +23,8 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
         StatementBody::Copy(_) | StatementBody::ExplainCopy(_) => Ok(()),
         StatementBody::AlterTimeTable(alter) => checker.owner_of(&alter.name),
         StatementBody::Refresh(refresh) => checker.owner_of(&refresh.name),
+        StatementBody::Vacuum(vacuum) if vacuum.tables.is_empty() => access.require_superuser("VACUUM of all tables"),
+        StatementBody::Vacuum(vacuum) => vacuum.tables.iter().try_for_each(|table| checker.owner_of(&table.name)),
         // A role may change its own password, and an owner may grant rights, so these statements check themselves.
         StatementBody::Access(statement) => match &**statement {
             AccessStatement::AlterRole { .. } | AccessStatement::Grant(_) | AccessStatement::SetOwner { .. } => Ok(()),
@@ -77,7 +79,6 @@ impl StatementCheck<'_> {
             },
             Sql::Drop { object_type, names, .. } => names.iter().try_for_each(|name| self.drop(*object_type, name)),
             Sql::CreateSchema { .. } => self.access.require_superuser("CREATE SCHEMA"),
-            Sql::Vacuum(_) => self.access.require_superuser("VACUUM"),
             other => {
                 let text = other.to_string();
                 let first: Vec<&str> = text.split_whitespace().take(1).collect();

@@ -16,13 +16,16 @@ pub(super) fn pg_stat_user_tables(context: &Arc<StatementContext>, name: &str) -
         if table.is_sequence() {
             return;
         }
-        let count = context.snapshot.table(table.id).map_or(0, |table| table.row_count());
+        let rows_of = context.snapshot.table(table.id);
+        let count = rows_of.as_ref().map_or(0, |table| table.row_count());
+        // Deleted rows stay in their blocks until a merge. Keyed tables drop them at once.
+        let deleted = rows_of.map_or(0, |table| table.deleted_rows());
         rows.push([
             ("relid", table_oid(table.id).into()),
             ("schemaname", schema.name.as_str().into()),
             ("relname", table.name.as_str().into()),
             ("n_live_tup", i64::try_from(count).unwrap_or(i64::MAX).into()),
-            ("n_dead_tup", 0_i64.into()),
+            ("n_dead_tup", i64::try_from(deleted).unwrap_or(i64::MAX).into()),
         ]);
     });
     rows

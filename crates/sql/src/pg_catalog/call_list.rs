@@ -127,7 +127,11 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     number("pg_indexes_size", 1, 1, |_, _| CallValue::Number(None)),
     number("pg_database_size", 1, 1, |_, _| CallValue::Number(None)),
     number("pg_partition_ancestors", 1, 1, |_, _| CallValue::Number(None)),
-    number("pg_backend_pid", 0, 0, |_, _| CallValue::Number(Some(i64::from(std::process::id())))),
+    // The number by which a connection is cancelled. A program that uses the library has only that of its process.
+    number("pg_backend_pid", 0, 0, |context, _| {
+        let own = context.connection.and_then(|number| i64::try_from(number).ok());
+        CallValue::Number(Some(own.unwrap_or(i64::from(std::process::id()))))
+    }),
     truth("pg_table_is_visible", 1, 1, |context, arguments| {
         let catalog = context.snapshot.catalog();
         let relation = oid(arguments[0]).and_then(|oid| relation_of(catalog, oid));

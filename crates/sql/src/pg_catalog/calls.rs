@@ -13,6 +13,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::{DynamicFunction, Volatility};
 
 use super::call_list::FUNCTIONS;
+use super::connection_signal::ConnectionSignal;
 use super::sleep::Sleep;
 use crate::catalog::StatementContext;
 
@@ -81,6 +82,9 @@ pub(super) fn function(
     let takes = |function: &CatalogFunction| (function.arguments.0..=function.arguments.1).contains(&arguments);
     if (name, arguments) == ("pg_sleep", 1) {
         return Some((Arc::new(Sleep(Arc::clone(context))), SqlType::TEXT));
+    }
+    if let Some(signal) = ConnectionSignal::of(context, name, arguments) {
+        return Some((Arc::new(signal), SqlType::Boolean));
     }
     let function = FUNCTIONS.iter().find(|function| function.name == name && takes(function))?;
     Some((Arc::new(CatalogCall { function, context: Arc::clone(context) }), function.kind.sql_type()))

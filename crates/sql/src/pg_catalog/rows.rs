@@ -7,7 +7,7 @@ use arrow::array::{
     new_null_array,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, Schema, TimestampMicrosecondType};
 use arrow::error::ArrowError;
 use rowmill_base::{Error, Result, SqlType, TimeUnit};
 use rowmill_plan::logical::DECLARED_TYPE;
@@ -162,6 +162,11 @@ impl PgRows {
 
     /// Adds a row. Columns that `values` does not name are NULL.
     pub(crate) fn push<const N: usize>(&mut self, values: [(&str, PgCell); N]) {
+        self.push_all(values);
+    }
+
+    /// Adds a row, as `push` does. Of two values for a column, the later one counts.
+    pub(super) fn push_all<'v>(&mut self, values: impl IntoIterator<Item = (&'v str, PgCell)>) {
         let mut row = vec![PgCell::Null; self.columns.len()];
         for (name, value) in values {
             let place = self.columns.iter().position(|(own, _)| *own == name);
@@ -195,6 +200,8 @@ fn array(kind: PgColumn, place: usize, rows: &[Vec<PgCell>]) -> Result<ArrayRef,
             Arc::new(cells.map(PgCell::text).collect::<StringViewArray>())
         }
         PgColumn::Oid | PgColumn::Big | PgColumn::Small | PgColumn::Int | PgColumn::Real => Arc::new(numbers()),
+        // Microseconds since 1970-01-01 UTC.
+        PgColumn::Time => Arc::new(numbers().reinterpret_cast::<TimestampMicrosecondType>().with_timezone("UTC")),
         PgColumn::Truth => {
             let truths = cells.map(|cell| match cell {
                 PgCell::Truth(truth) => Some(*truth),
@@ -212,8 +219,8 @@ fn array(kind: PgColumn, place: usize, rows: &[Vec<PgCell>]) -> Result<ArrayRef,
             }
             Arc::new(lists.finish())
         }
-        // Times, rights and options, which nothing here has.
-        PgColumn::Time | PgColumn::Texts => new_null_array(&kind.sql_type().arrow(), rows.len()),
+        // Rights and options, which nothing here has.
+        PgColumn::Texts => new_null_array(&kind.sql_type().arrow(), rows.len()),
     };
     cast(&values, &kind.sql_type().arrow())
 }

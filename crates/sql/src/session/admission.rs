@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rowmill_base::Result;
 
 use super::{CancelHandle, Session};
+use crate::open_connections::WaitReason;
 use crate::outcome::{Outcome, RowStream};
 use crate::parse::{Statement, StatementBody};
 
@@ -38,7 +39,12 @@ impl Session {
         if let Some(held) = self.permit.upgrade() {
             return Ok(Some(held));
         }
-        let permit = Arc::new(admission.enter(&self.cancel_handle())?);
+        let enter = || admission.enter(&self.cancel_handle());
+        let permit = match &self.listed {
+            Some(listed) => listed.connection().waiting(WaitReason::Turn, enter),
+            None => enter(),
+        };
+        let permit = Arc::new(permit?);
         self.permit = Arc::downgrade(&permit);
         Ok(Some(permit))
     }

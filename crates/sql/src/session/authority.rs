@@ -1,6 +1,6 @@
 //! Who a session acts for: the checks before each statement.
 
-use rowmill_base::{Error, ErrorKind, Result, RoleId};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, RoleId};
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
@@ -70,14 +70,25 @@ impl Session {
         self.with_catalog(|catalog| Access::of(catalog, self.authority.actor).require_superuser(what))
     }
 
-    /// Returns an error unless the session may add rows to a table without SQL. A table that does not exist is no error
-    /// here.
-    pub fn check_append(&self, schema: &str, table: &str) -> Result<()> {
+    /// Returns an error unless the session may add rows to a table without SQL. `columns` are the names of the columns
+    /// that get values, an empty list for all columns. `None` asks for a right on any column: the columns are checked
+    /// later. A table or column that does not exist is no error here.
+    pub fn check_append(&self, schema: &str, table: &str, columns: Option<&[&str]>) -> Result<()> {
         self.check_login()?;
         self.with_catalog(|catalog| {
-            let found = catalog.schema(schema).and_then(|schema| catalog.table(schema.id, table));
+            let Some(table) = catalog.schema(schema).and_then(|schema| catalog.table(schema.id, table)) else {
+                return Ok(());
+            };
+            let columns: Vec<ColumnId> = match columns {
+                None => Vec::new(),
+                Some([]) => table.columns.iter().map(|column| column.id).collect(),
+                Some(names) => {
+                    let places = names.iter().filter_map(|name| table.column_index(&name.to_lowercase()));
+                    places.map(|place| table.columns[place].id).collect()
+                }
+            };
             let access = Access::of(catalog, self.authority.actor);
-            found.map_or(Ok(()), |table| access.require(Rights::INSERT, ObjectId::Table(table.id), None))
+            access.require(Rights::INSERT, ObjectId::Table(table.id), Some(&columns))
         })
     }
 }

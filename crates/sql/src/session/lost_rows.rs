@@ -10,6 +10,7 @@ use rowmill_base::{Isolation, Result, Settings};
 use rowmill_txn::{Engine, KeyedMark, LostRow, RowClaimant, Transaction};
 
 use super::Session;
+use crate::open_connections::WaitReason;
 
 /// The row that the last statement has lost.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(super) struct LostRows {
     row: Option<LostRow>,
     /// The claims of a statement outside of a transaction, for its next run.
     claimant: Option<RowClaimant>,
+    /// The number of the connection, for the list of claims.
+    connection: Option<u64>,
 }
 
 /// Begins a transaction that waits for rows if the settings say so.
@@ -25,20 +28,25 @@ pub(super) fn begin(
     settings: &Settings,
     isolation: Isolation,
     claimant: Option<RowClaimant>,
+    connection: Option<u64>,
 ) -> Result<Transaction> {
     let mut transaction = engine.begin()?;
     transaction.set_isolation(isolation);
     // Only READ COMMITTED waits, so that other levels need not look up the setting.
     if isolation == Isolation::ReadCommitted && settings.flag("wait_for_rows") {
-        transaction.wait_for_rows(claimant);
+        transaction.wait_for_rows(claimant, connection);
     }
     Ok(transaction)
 }
 
 impl LostRows {
+    pub(super) fn set_connection(&mut self, number: Option<u64>) {
+        self.connection = number;
+    }
+
     /// Begins the transaction of a statement outside of a transaction, with the claims of its last run.
     pub(super) fn begin_own(&mut self, engine: &Arc<Engine>, settings: &Settings) -> Result<Transaction> {
-        begin(engine, settings, settings.isolation(), self.claimant.take())
+        begin(engine, settings, settings.isolation(), self.claimant.take(), self.connection)
     }
 
     /// Claims the rows of a statement that began at `mark`. After an error the statement must be undone.
@@ -75,12 +83,21 @@ impl Session {
     }
 
     fn wait_for(&mut self, lost: LostRow) -> Result<()> {
+        let listed = self.listed.as_ref().map(|listed| Arc::clone(listed.connection()));
+        match listed {
+            Some(connection) => connection.waiting(WaitReason::Row, || self.wait_for_turn(lost)),
+            None => self.wait_for_turn(lost),
+        }
+    }
+
+    fn wait_for_turn(&mut self, lost: LostRow) -> Result<()> {
         let cancel = self.running.lock().clone();
         match &mut self.transaction {
             Some(open) => open.settled()?.wait_for(lost, &cancel),
             None => {
                 let LostRow::Claimed(key) = lost else { return Ok(()) };
-                let claimant = self.lost_row.claimant.get_or_insert_with(|| self.engine.row_claimant());
+                let connection = self.client.connection;
+                let claimant = self.lost_row.claimant.get_or_insert_with(|| self.engine.row_claimant(connection));
                 claimant.wait(key, &cancel)
             }
         }

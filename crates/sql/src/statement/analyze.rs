@@ -3,11 +3,11 @@
 use rowmill_base::{ColumnId, Result, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::Catalog;
-use sqlparser::ast::Analyze;
+use sqlparser::ast::{Analyze, Ident};
 
 use super::clause::refuse;
 use super::relation;
-use crate::names::qualified;
+use crate::names::{QualifiedName, qualified};
 use crate::outcome::Outcome;
 use crate::session::Work;
 
@@ -36,20 +36,31 @@ pub(crate) fn run(work: &mut Work<'_>, analyze: &Analyze) -> Result<Outcome> {
     ];
     refuse(STATEMENT, clauses)
         .map_err(|error| error.hint("ANALYZE t reads all columns, ANALYZE t (a, b) only some"))?;
-    let name = table_name.as_ref().map(|name| qualified(name, work.statement.spellings())).transpose()?;
+    match table_name {
+        Some(name) => table(work, &qualified(name, work.statement.spellings())?, columns)?,
+        None => all(work)?,
+    }
+    Ok(Outcome::Done { tag: STATEMENT })
+}
+
+/// Analyzes all keyed tables.
+pub(super) fn all(work: &mut Work<'_>) -> Result<()> {
+    work.write(|_, transaction| {
+        let tables = all_tables(transaction.catalog());
+        // No list of columns means all columns.
+        tables.into_iter().try_for_each(|table| transaction.analyze(table, &[]))
+    })
+}
+
+/// Analyzes these columns of a table, or all of them if the list is empty.
+pub(super) fn table(work: &mut Work<'_>, name: &QualifiedName, columns: &[Ident]) -> Result<()> {
     work.write(|work, transaction| {
-        let Some(name) = &name else {
-            let tables = all_tables(transaction.catalog());
-            // No list of columns means all columns.
-            return tables.into_iter().try_for_each(|table| transaction.analyze(table, &[]));
-        };
         let table = relation::table(transaction.catalog(), name)?;
         let id_of = |column: usize| table.columns[column].id;
         let columns = columns.iter().map(|column| relation::column(&table, work.statement.spell(column)).map(id_of));
         let columns = columns.collect::<Result<Vec<ColumnId>>>()?;
         transaction.analyze(table.id, &columns)
-    })?;
-    Ok(Outcome::Done { tag: STATEMENT })
+    })
 }
 
 /// Returns the keyed tables, without sequences. Only they have rows to analyze.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::WriteAction;
 use rowmill_storage::{ColumnDef, TableDef};
@@ -18,6 +19,7 @@ use super::row_sink::{ColumnSource, RowSink};
 use super::write::ChangeSyntax;
 use super::write::binder::WriteBinder;
 use crate::cell_builder::{CellBuilder, Conversion};
+use crate::outside::outside_schema;
 use crate::parse::{Statement, StatementBody};
 use crate::row_builder::RowBuilder;
 use crate::session::{Session, Work};
@@ -91,7 +93,7 @@ impl Session {
     /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all
     /// columns. The others get their defaults.
     pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
-        self.check_append(schema, table)?;
+        self.check_append(schema, table, Some(columns))?;
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let name = format!("{}.{}", quote(schema), quote(table));
         let names = match columns {
@@ -101,6 +103,15 @@ impl Session {
         // The code of INSERT binds the names. The query only makes a whole statement of them, and is never bound.
         let statement = self.parse_one(&format!("INSERT INTO {name}{names} SELECT 1"))?;
         self.work_on(&statement, &[], |work| work.append_plan(&statement))
+    }
+
+    /// The columns that get values when rows are added to a table, as [`Session::plan_append`] plans it, with the types
+    /// that other programs see. It takes no right to read them.
+    pub fn append_schema(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<SchemaRef> {
+        let plan = self.plan_append(schema, table, columns)?;
+        let field = |column: &ColumnDef| Field::new(&column.name, column.kind.arrow(), true);
+        let schema = Arc::new(Schema::new(plan.columns().map(field).collect::<Vec<_>>()));
+        Ok(outside_schema(&schema).unwrap_or(schema))
     }
 
     /// Inserts columns of rows in the open transaction. If that fails, none of them is inserted; the error names the

@@ -5,27 +5,53 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use rowmill_base::{Error, ErrorKind, Result};
-use sqlparser::ast::VacuumStatement;
+use rowmill_txn::Vacuumed;
 
-use super::clause::{refuse, unsupported};
+use super::clause::unsupported;
+use super::{analyze, relation};
+use crate::names::qualified;
 use crate::outcome::{Outcome, RowStream, nullable_batch};
+use crate::parse::VacuumStatement;
 use crate::session::Work;
 
-/// Runs `VACUUM`. Shows the bytes on disk before and after, and the bytes that are kept for readers of older states.
-pub(crate) fn vacuum(work: &Work<'_>, vacuum: &VacuumStatement) -> Result<Outcome> {
-    let VacuumStatement { full: _, sort_only, delete_only, reindex, recluster, table_name, threshold, boost } = vacuum;
-    let clauses = [
-        (*sort_only || *delete_only, "SORT ONLY or DELETE ONLY"),
-        (*reindex || *recluster || *boost, "REINDEX, RECLUSTER or BOOST"),
-        (threshold.is_some(), "a threshold"),
-    ];
-    refuse("VACUUM", clauses)?;
-    if table_name.is_some() {
-        return Err(unsupported("VACUUM", "a single table").hint("VACUUM without a name cleans up the whole database"));
+/// Runs `VACUUM [ANALYZE] [table, ...]`. Without a table, it gives back the free space of the database, and shows the
+/// bytes on disk before and after, and the bytes that are kept for readers of older states. With tables, it rewrites
+/// their blocks that are small or have many deleted rows, as the background does after a while.
+pub(crate) fn vacuum(work: &mut Work<'_>, vacuum: &VacuumStatement) -> Result<Outcome> {
+    let mut analyzes = false;
+    for option in &vacuum.options {
+        match option.as_str() {
+            "analyze" | "analyse" => analyzes = true,
+            // VACUUM always makes the files shorter.
+            "full" => {}
+            other => {
+                let what = format!("the option {}", other.to_uppercase());
+                return Err(unsupported("VACUUM", &what).hint("its options are FULL and ANALYZE"));
+            }
+        }
+    }
+    if !analyzes && vacuum.tables.iter().any(|table| !table.columns.is_empty()) {
+        let error = Error::new(ErrorKind::Syntax, "VACUUM: columns can only be given with ANALYZE");
+        return Err(error.hint("VACUUM ANALYZE t (a, b) reads the columns a and b"));
     }
     outside(work, "VACUUM")?;
-    let done = work.engine().vacuum(&work.cancel)?;
-    numbers([("bytes_before", done.bytes_before), ("bytes_after", done.bytes_after), ("bytes_held", done.bytes_held)])
+    if vacuum.tables.is_empty() {
+        let done = work.engine().vacuum(&work.cancel)?;
+        if analyzes {
+            analyze::all(work)?;
+        }
+        let Vacuumed { bytes_before, bytes_after, bytes_held } = done;
+        return numbers([("bytes_before", bytes_before), ("bytes_after", bytes_after), ("bytes_held", bytes_held)]);
+    }
+    for table in &vacuum.tables {
+        let name = qualified(&table.name, work.statement.spellings())?;
+        let id = relation::table(work.engine().snapshot()?.catalog(), &name)?.id;
+        work.engine().merge_table(id, &work.cancel)?;
+        if analyzes {
+            analyze::table(work, &name, &table.columns)?;
+        }
+    }
+    Ok(Outcome::Done { tag: "VACUUM" })
 }
 
 /// Runs `BACKUP DATABASE TO 'folder'`: copies the last commit while others go on.

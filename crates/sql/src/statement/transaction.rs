@@ -66,7 +66,7 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
         }
         return work.set("default_transaction_isolation", characteristics.isolation.name());
     }
-    let waits = work.settings().flag("wait_for_rows");
+    let (waits, connection) = (work.settings().flag("wait_for_rows"), work.session.connection_number());
     let open = work.open_transaction("SET TRANSACTION")?;
     // A statement has already chosen its snapshot by the old isolation level.
     if open.is_used {
@@ -75,9 +75,11 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
     }
     open.set_isolation(characteristics.isolation);
     if waits {
-        open.settled()?.wait_for_rows(None);
+        open.settled()?.wait_for_rows(None, connection);
     }
-    open.read_only |= characteristics.read_only;
+    if modes.iter().any(|mode| matches!(mode, TransactionMode::AccessMode(_))) {
+        open.read_only = characteristics.read_only;
+    }
     Ok(())
 }
 

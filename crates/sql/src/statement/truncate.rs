@@ -1,6 +1,9 @@
 //! `TRUNCATE`: removes all rows of one or several tables without looking for them.
 
+use std::sync::Arc;
+
 use rowmill_base::{ErrorKind, Result};
+use rowmill_storage::TableDef;
 use sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption, TruncateTableTarget};
 
 use super::clause::refuse;
@@ -22,17 +25,34 @@ pub(crate) fn run(work: &mut Work<'_>, truncate: &Truncate) -> Result<Outcome> {
     ];
     refuse(STATEMENT, clauses)?;
     let rows = work.write(|work, transaction| {
-        let mut rows = 0;
+        let mut tables: Vec<Arc<TableDef>> = Vec::new();
         for TruncateTableTarget { name, only, has_asterisk } in table_names {
             refuse(STATEMENT, [(*only, "ONLY"), (*has_asterisk, "*")])?;
             let name = qualified(name, work.statement.spellings())?;
             match relation::table(transaction.view()?.catalog(), &name) {
-                Ok(table) => rows += transaction.truncate(table.id)?,
+                Ok(table) => tables.push(table),
                 Err(error) if *if_exists && error.kind() == ErrorKind::UndefinedTable => work.notice(error.message()),
                 Err(error) => return Err(error),
             }
         }
+        let mut rows = 0;
+        while let Some(table) = next_table(&mut tables) {
+            rows += transaction.truncate(table.id)?;
+        }
         Ok(rows)
     })?;
     Ok(Outcome::Changed { tag: STATEMENT, rows })
+}
+
+/// Takes a table to which no other one of the list refers, because a table can be emptied only after those that refer to
+/// it. In a circle of references, takes any.
+fn next_table(tables: &mut Vec<Arc<TableDef>>) -> Option<Arc<TableDef>> {
+    let is_parent = |table: &TableDef| {
+        let referrers = table.keyed.iter().flat_map(|keyed| &keyed.referrers);
+        referrers
+            .filter(|referrer| referrer.table != table.id)
+            .any(|referrer| tables.iter().any(|other| other.id == referrer.table))
+    };
+    let at = tables.iter().position(|table| !is_parent(table)).unwrap_or(0);
+    (!tables.is_empty()).then(|| tables.remove(at))
 }

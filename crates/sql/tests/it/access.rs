@@ -197,6 +197,7 @@ fn definitions_belong_to_the_role_that_makes_them() {
         "CREATE INDEX by_id ON mine (id)",
         "CREATE OR REPLACE TABLE mine (a BIGINT)",
         "ANALYZE mine",
+        "VACUUM ANALYZE mine",
         "GRANT SELECT ON mine TO bob",
         "ALTER TABLE mine OWNER TO bob",
     ] {

@@ -15,10 +15,10 @@ type KeyTask<'t> = dyn FnMut(&[u8], Option<&KeyRange>) -> Option<LostRow> + 't;
 impl Transaction {
     /// Makes statements wait for keyed rows that other such transactions have written, with the claims of `claimant` if
     /// it is given. Does nothing unless the level is [`Isolation::ReadCommitted`]: only there may a statement read a
-    /// newer snapshot when it runs again.
-    pub fn wait_for_rows(&mut self, claimant: Option<RowClaimant>) {
+    /// newer snapshot when it runs again. `connection` is the number of the connection, for the list of claims.
+    pub fn wait_for_rows(&mut self, claimant: Option<RowClaimant>, connection: Option<u64>) {
         if self.isolation() == Isolation::ReadCommitted {
-            self.claimant = Some(claimant.unwrap_or_else(|| self.engine.row_claims().claimant()));
+            self.claimant = Some(claimant.unwrap_or_else(|| self.engine.row_claims().claimant(connection)));
         }
     }
 

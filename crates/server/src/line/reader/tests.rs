@@ -62,6 +62,14 @@ fn texts_without_escapes_are_borrowed() {
     assert!(matches!(point.fields[0].1, LineValue::Text(Cow::Borrowed(_))));
 }
 
+/// QuestDB's clients write a backslash before a line break of a string.
+#[test]
+fn a_backslash_before_a_line_break_of_a_string_goes() {
+    let (points, errors) = read(b"m s=\"a\\\nb\\\rc\\d\"\nm =\n");
+    assert_eq!(points[0].fields[0].1, LineValue::Text("a\nb\rc\\d".into()));
+    assert_eq!(errors[0].0, 3);
+}
+
 #[test]
 fn comments_empty_lines_and_strings_with_line_breaks_count_as_lines() {
     let body = b"# comment\n\n  \r\nm a=1\r\nm b=\"two\nlines\"\nbad\nm c=\"\r\n\"";

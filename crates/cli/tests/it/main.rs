@@ -1,5 +1,6 @@
 //! The shell from outside: in a pseudo-terminal, through pipes, and its output formats beside golden files.
 
+mod book;
 mod formats;
 mod peers;
 mod pipes;

@@ -1,4 +1,4 @@
-//! The examples of the documentation run: every page of `docs` and the README, each in a folder of its own.
+//! The examples of the documentation run: every page of `docs` and the READMEs, each in a folder of its own.
 //!
 //! - A block ```` ```sql ```` runs in the database `mydata` of the page's folder, ```` ```sh ```` in bash in that folder.
 //! - A block ```` ```python ```` runs in that folder where Python (`PYTHON`, by default `python3`) has the modules.
@@ -30,7 +30,7 @@ fn root() -> PathBuf {
 
 /// The pages whose examples run.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
+    let mut pages = vec![root().join("README.md"), root().join("packaging/README.md")];
     for entry in std::fs::read_dir(root().join("docs")).expect("the documentation") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|ending| ending == "md") {

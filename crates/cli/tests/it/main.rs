@@ -2,6 +2,7 @@
 
 mod book;
 mod formats;
+mod packaging;
 mod peers;
 mod pipes;
 mod prompt;

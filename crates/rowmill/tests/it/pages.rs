@@ -120,6 +120,20 @@ fn every_path_on_a_page_exists() {
     assert!(missing.is_empty(), "documents name paths that do not exist:\n{}", missing.join("\n"));
 }
 
+#[test]
+fn the_page_of_errors_has_every_kind() {
+    let source = read_page("crates/base/src/error.rs");
+    let kinds =
+        source.split("\nkinds! {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the list of kinds");
+    let page = read_page("docs/errors.md");
+    let row = |line: &str| {
+        let (name, code) = line.trim().trim_end_matches(',').split_once(" = ")?;
+        Some(format!("| `{}` | {name} |", code.trim_matches('"')))
+    };
+    let missing: Vec<String> = kinds.lines().filter_map(row).filter(|row| !page.contains(row)).collect();
+    assert!(missing.is_empty(), "docs/errors.md lacks these rows:\n{}", missing.join("\n"));
+}
+
 /// The most source files of a crate without a map.
 const FILES_WITHOUT_MAP_MAX: usize = 20;
 

@@ -4,6 +4,7 @@ mod csv;
 mod grid;
 mod json;
 mod line;
+mod plan;
 mod screen;
 mod table;
 
@@ -57,6 +58,7 @@ impl Format {
     /// A printer for a result with `schema` on a screen of this width. Tables are made to fit it.
     pub(crate) fn screen_printer(self, schema: &Schema, columns: usize) -> Box<dyn Printer> {
         match self {
+            Format::Table if plan::is_plan(schema) => Box::new(plan::PlanPrinter),
             Format::Table => Box::new(screen::ScreenPrinter::new(schema, columns)),
             other => other.printer(schema),
         }

@@ -1,6 +1,8 @@
 //! The shell from outside: in a pseudo-terminal, through pipes, and its output formats beside golden files.
 
+mod book;
 mod formats;
+mod packaging;
 mod peers;
 mod pipes;
 mod prompt;

@@ -23,16 +23,16 @@ fn an_address_that_others_can_reach_is_refused_before_the_database_is_made() {
 }
 
 /// A server in a process of its own, over a database in a temporary folder.
-struct ServerProcess {
+pub(crate) struct ServerProcess {
     child: Child,
     /// The thread that reads the log. A server whose log fills the pipe waits for its reader.
     log: std::thread::JoinHandle<String>,
-    pg: String,
-    http: String,
+    pub(crate) pg: String,
+    pub(crate) http: String,
 }
 
 impl ServerProcess {
-    fn start(dir: &str, arguments: &[&str]) -> ServerProcess {
+    pub(crate) fn start(dir: &str, arguments: &[&str]) -> ServerProcess {
         let addresses = [dir, "--pg", "127.0.0.1:0", "--http", "127.0.0.1:0"];
         let mut child = serve(&[&addresses[..], arguments].concat());
         let mut log = BufReader::new(child.stderr.take().expect("the error output"));
@@ -69,7 +69,7 @@ impl ServerProcess {
     }
 
     /// Stops the server. Returns its log.
-    fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill runs");
         assert!(killed.success());
         let log = self.log.join().expect("the log was read");

@@ -170,7 +170,7 @@ impl Drop for Terminal {
 }
 
 /// Removes escape sequences and carriage returns. Returns the text and the number of bytes that it was made of.
-fn without_escapes(bytes: &[u8]) -> (String, usize) {
+pub(crate) fn without_escapes(bytes: &[u8]) -> (String, usize) {
     let (mut text, mut at) = (Vec::new(), 0);
     while let Some(byte) = bytes.get(at) {
         match byte {

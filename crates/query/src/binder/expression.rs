@@ -151,8 +151,12 @@ impl Binder<'_> {
         let aliases = self.levels.last().map_or(&[][..], |level| &level.aliases);
         let names = seen.flat_map(|level| level.candidates()).chain(aliases.iter().map(|alias| &*alias.name));
         let error = suggest(error, &ident.value, names);
-        let error = match ident.quote_style {
-            Some('"') if error.hint_text().is_none() => error.hint("write a text in single quotes: 'text'"),
+        let error = match (ident.quote_style, error.hint_text()) {
+            (Some('"'), None) => error.hint("write a text in single quotes: 'text'"),
+            (Some('"'), Some(hint)) => {
+                let hint = format!("{hint} A text is written in single quotes: 'text'");
+                error.hint(hint)
+            }
             _ => error,
         };
         self.at(error, ident.span)

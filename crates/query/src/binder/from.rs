@@ -30,6 +30,9 @@ const CATALOG: &str = "rowmill";
 /// Views that a statement may read. A view that is read twice counts twice.
 const VIEWS_MAX: usize = 10_000;
 
+/// The endings by which a name that is no table may be that of a file.
+const FILE_ENDINGS: &[&str] = &["parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "gz"];
+
 /// The rows of a part of FROM, with their names.
 pub(super) struct FromPart {
     pub(super) plan: Logical,
@@ -426,8 +429,8 @@ impl Binder<'_> {
 
     fn no_relation(&self, name: &RelationName) -> Error {
         let extension = name.name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
-        let is_file = name.name.contains('/')
-            || ["parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "gz"].contains(&&*extension);
+        let is_ending = |ending: &str| FILE_ENDINGS.contains(&ending);
+        let is_file = name.name.contains('/') || is_ending(&extension);
         if name.schema.is_none() && is_file {
             return Error::new(ErrorKind::UndefinedFile, format!("there is no file \"{}\"", name.name));
         }
@@ -436,6 +439,9 @@ impl Binder<'_> {
             _ => name.name.clone(),
         };
         let error = Error::new(ErrorKind::UndefinedTable, format!("there is no table or view \"{shown}\""));
+        if name.schema.is_some() && is_ending(&name.name) {
+            return error.hint(format!("the name of a file is written in quotes: FROM '{shown}'"));
+        }
         let names = self.catalog.relation_names();
         let withs = self.with_names();
         suggest(error, &name.name, names.iter().chain(&withs).map(String::as_str))

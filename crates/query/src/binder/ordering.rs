@@ -44,13 +44,20 @@ impl Binder<'_> {
             return Ok(items[place].reference());
         }
         if let ast::Expr::Identifier(ident) = expr
-            && let Some(item) = self.item_of_name(ident, items)?
+            && let Some(item) = self.item_of_name(ident, items, false)?
         {
             return Ok(item.reference());
         }
         let before = std::mem::replace(&mut self.level().alias_use, AliasUse::First);
         let bound = self.expr(expr);
         self.level().alias_use = before;
+        if let (Err(error), ast::Expr::Identifier(ident)) = (&bound, expr)
+            && error.kind() == ErrorKind::UndefinedColumn
+            && let Some(item) = self.item_of_name(ident, items, true)?
+        {
+            // No column of FROM has the name, so it must mean the derived one: `SELECT place.x ... ORDER BY x`.
+            return Ok(item.reference());
+        }
         let bound = bound?;
         // A value that the select list computes need not be computed again.
         match items.iter().find(|item| item.expr == bound) {
@@ -59,11 +66,16 @@ impl Binder<'_> {
         }
     }
 
-    /// Finds the column of the result with this name.
-    fn item_of_name<'i>(&self, ident: &ast::Ident, items: &'i [SelectedItem]) -> Result<Option<&'i SelectedItem>> {
-        // A name that is derived from an expression, for example from a cast, does not hide a column of FROM.
-        let mut found =
-            items.iter().filter(|item| (item.is_alias || item.made.is_none()) && *item.name == *ident.value);
+    /// Finds the column of the result with this name. A name that is derived from an expression, for example from a cast,
+    /// does not hide a column of FROM, so it counts only if `derived` says so.
+    fn item_of_name<'i>(
+        &self,
+        ident: &ast::Ident,
+        items: &'i [SelectedItem],
+        derived: bool,
+    ) -> Result<Option<&'i SelectedItem>> {
+        let counts = |item: &SelectedItem| derived || item.is_alias || item.made.is_none();
+        let mut found = items.iter().filter(|item| counts(item) && *item.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
             let message = format!("several columns of the result are called \"{}\"", ident.value);

@@ -11,6 +11,7 @@ mod differential;
 #[path = "../../../../tests/each.rs"]
 mod each;
 mod forced_ways;
+mod functions_page;
 mod hermitage;
 mod hostile_settings;
 mod hostile_statements;
@@ -20,6 +21,7 @@ mod library;
 mod lifted;
 mod materialized;
 mod numbered_types;
+mod page_examples;
 mod pages;
 mod programs;
 mod progress;

@@ -4,19 +4,101 @@ use std::path::{Path, PathBuf};
 
 use crate::source_root;
 
+/// The pages beside those of `docs`.
 const PAGES: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "docs/glossary.md",
-    "docs/testing.md",
-    "docs/file-format.md",
-    "docs/sql-semantics.md",
-    "docs/durability.md",
-    "docs/settings.md",
-    "docs/statements.md",
+    "python/README.md",
+    "packaging/README.md",
+    "crates/rowmill/README.md",
 ];
+
+/// All pages, by their paths from the root.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
+    for entry in std::fs::read_dir(source_root().join("docs")).expect("the documentation") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name in UTF-8");
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
+        }
+    }
+    pages.sort();
+    pages
+}
+
+fn read_page(page: &str) -> String {
+    std::fs::read_to_string(source_root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// The targets of the links of a page: `[text](target)`.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target).filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
+}
+
+/// The names by which links can reach the headings of a page, as GitHub and mdBook make them.
+fn anchors(page: &str) -> Vec<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        text.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_')).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_on_a_page_leads_somewhere() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = read_page(&page);
+        let folder = source_root().join(&page).parent().expect("a folder").to_owned();
+        for link in links(&text) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { source_root().join(&page) } else { folder.join(path) };
+            let is_there = target.exists()
+                && (anchor.is_empty() || {
+                    let text = std::fs::read_to_string(&target).expect("a page");
+                    anchors(&text).iter().any(|known| known == anchor)
+                });
+            if !is_there {
+                wrong.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links lead nowhere:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_page_of_the_documentation_is_a_chapter_of_the_book() {
+    let summary = read_page("docs/SUMMARY.md");
+    let chapters: Vec<&str> = links(&summary).collect();
+    let pages = pages();
+    let own = pages.iter().filter_map(|page| page.strip_prefix("docs/"));
+    let missing: Vec<&str> = own.filter(|page| *page != "SUMMARY.md" && !chapters.contains(page)).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md does not name {}", missing.join(", "));
+}
+
+#[test]
+fn the_page_of_copy_has_the_options_that_exist() {
+    let page = read_page("docs/copy.md");
+    let section = |title: &str| page.split(title).nth(1).and_then(|rest| rest.split("\n#").next()).expect("a section");
+    let listed = |title: &str| -> Vec<String> {
+        let rows = section(title).lines().filter(|line| line.starts_with("| `"));
+        rows.filter_map(|row| row.split('`').nth(1)).map(str::to_owned).collect()
+    };
+    let mut connection = rowmill::Connection::open_in_memory().expect("a database");
+    connection.execute("CREATE TABLE t (a INTEGER)", ()).expect("a table");
+    let mut known = |statement: &str| -> Vec<String> {
+        let error = connection.execute(statement, ()).expect_err("there is no such option");
+        let hint = error.hint_text().expect("the error lists the options").to_owned();
+        let names = hint.strip_prefix("the options are ").expect("a list of options");
+        names.split(", ").map(str::to_owned).collect()
+    };
+    assert_eq!(listed("### Options of COPY ... FROM"), known("COPY t FROM 'x.csv' (zzzzzzzzzz 1)"));
+    assert_eq!(listed("### Options of COPY ... TO"), known("COPY t TO 'x.csv' (zzzzzzzzzz 1)"));
+}
 
 /// Returns the words between backticks that look like a path of the repository.
 fn names(page: &str) -> impl Iterator<Item = &str> {
@@ -31,11 +113,25 @@ fn names(page: &str) -> impl Iterator<Item = &str> {
 fn every_path_on_a_page_exists() {
     let root = source_root();
     let mut missing = Vec::new();
-    for page in PAGES {
-        let text = std::fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    for page in pages() {
+        let text = read_page(&page);
         missing.extend(names(&text).filter(|name| !root.join(name).exists()).map(|name| format!("{page}: {name}")));
     }
     assert!(missing.is_empty(), "documents name paths that do not exist:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn the_page_of_errors_has_every_kind() {
+    let source = read_page("crates/base/src/error.rs");
+    let kinds =
+        source.split("\nkinds! {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the list of kinds");
+    let page = read_page("docs/errors.md");
+    let row = |line: &str| {
+        let (name, code) = line.trim().trim_end_matches(',').split_once(" = ")?;
+        Some(format!("| `{}` | {name} |", code.trim_matches('"')))
+    };
+    let missing: Vec<String> = kinds.lines().filter_map(row).filter(|row| !page.contains(row)).collect();
+    assert!(missing.is_empty(), "docs/errors.md lacks these rows:\n{}", missing.join("\n"));
 }
 
 /// The most source files of a crate without a map.

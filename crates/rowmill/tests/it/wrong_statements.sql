@@ -5,6 +5,7 @@ SELECT «t.name FROM towns
 SELECT «x.name FROM towns AS t -- hint
 SELECT «towns.name FROM towns AS t
 SELECT name FROM towns WHERE «popel > 5 -- hint
+SELECT name FROM towns WHERE name = «"naem" -- hint
 SELECT name FROM towns ORDER BY «nam -- hint
 SELECT name FROM towns GROUP BY «nam -- hint
 SELECT COUNT(*) FROM towns GROUP BY name HAVING «peopl > 3 -- hint
@@ -35,6 +36,7 @@ SELECT name FROM towns GROUP BY «7
 SELECT «"NAME " FROM towns -- hint
 # names of relations
 SELECT * FROM «twns -- hint
+SELECT * FROM «towns.csv -- hint
 SELECT * FROM «main.twns -- hint
 SELECT * FROM «nowhere.towns -- hint
 SELECT * FROM towns JOIN «plan ON true -- hint

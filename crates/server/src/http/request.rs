@@ -22,6 +22,13 @@ impl QueryRequest {
         if !is_json {
             let sql = std::str::from_utf8(body)
                 .map_err(|error| format!("the body is not UTF-8 at byte {}", error.valid_up_to()))?;
+            if sql.trim_start().starts_with('{') {
+                let found = content_type.unwrap_or("none");
+                return Err(format!(
+                    "the body is JSON and not SQL: send it with Content-Type: application/json, as curl --json does \
+                     (found: {found})"
+                ));
+            }
             return Ok(QueryRequest { sql: sql.to_owned(), params: Vec::new(), format: None });
         }
         let read: Json = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
@@ -89,5 +96,7 @@ mod tests {
             assert!(read(Some("application/json"), wrong).is_err(), "{wrong}");
         }
         assert!(QueryRequest::read(None, b"\xff").is_err());
+        let error = read(Some("application/x-www-form-urlencoded"), r#"{"sql": "SELECT 1"}"#).err();
+        assert!(error.is_some_and(|error| error.contains("Content-Type: application/json")));
     }
 }

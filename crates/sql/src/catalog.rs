@@ -59,7 +59,7 @@ impl StatementContext {
             workers: Arc::clone(&work.session.workers),
             running: Arc::clone(work.session.running_statements()),
             notices: Arc::clone(work.notices()),
-            objects: Arc::clone(work.session.objects()),
+            objects: work.objects(),
             scans: Mutex::default(),
             now_us: work.now_us(),
             authority: work.session.authority().clone(),

@@ -68,6 +68,7 @@ impl TestTable {
             next_column: ColumnId(kinds.len() as u32),
             keyed: None,
             time: None,
+            rules: Default::default(),
         });
         let targets: Vec<ColumnTarget> = def
             .columns

@@ -139,7 +139,7 @@ impl Insert {
                 changed
             }
             Into::Columnar { table, kinds, schema } => {
-                let batch = self.batch(kinds, schema, parameters, scratch, out)?;
+                let batch = self.batch(transaction, kinds, schema, parameters, scratch, out)?;
                 transaction.insert(*table, &batch)?;
                 Ok(batch.num_rows() as u64)
             }
@@ -179,6 +179,7 @@ impl Insert {
     /// Computes all rows and returns them as one batch.
     fn batch(
         &self,
+        transaction: &mut Transaction,
         kinds: &[SqlType],
         schema: &SchemaRef,
         parameters: &[ValueRef<'_>],
@@ -189,9 +190,12 @@ impl Insert {
         texts.clear(self.texts);
         let env = Env { columns: &[], parameters, texts };
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             let first = values.len();
             row.iter().try_for_each(|expr| expr.value(env).map(|value| values.push(value)))?;
+            for (_, column, sequence) in self.sequences.iter().filter(|(row, _, _)| *row == number) {
+                values[first + column] = ValueRef::Int(transaction.next_value(*sequence)?);
+            }
             self.after.check(&values[first..], parameters, after_texts)?;
             self.after.give(&values[first..], parameters, after_texts, out)?;
         }

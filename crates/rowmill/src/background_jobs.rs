@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rowmill_base::Result;
-use rowmill_sql::{Refresher, Workers};
+use rowmill_sql::{Refresher, Workers, drop_left_temporary_tables};
 use rowmill_txn::{AnalyzeJob, Engine};
 
 /// The jobs, which run until this is dropped.
@@ -14,8 +14,9 @@ pub(crate) struct BackgroundJobs {
 }
 
 impl BackgroundJobs {
-    /// Starts the jobs of `engine`. Their queries run on `workers`.
+    /// Removes what an earlier process has left, and starts the jobs of `engine`. Their queries run on `workers`.
     pub(crate) fn start(engine: &Arc<Engine>, workers: &Arc<Workers>) -> Result<BackgroundJobs> {
+        drop_left_temporary_tables(engine, workers)?;
         Ok(BackgroundJobs {
             _refresher: Refresher::start(engine, workers)?,
             _analyzer: engine.analyze_in_background()?,

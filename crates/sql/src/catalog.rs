@@ -94,7 +94,7 @@ impl StatementContext {
             connections: Arc::clone(work.session.connections()),
             connection: work.session.connection_number(),
             notices: Arc::clone(work.notices()),
-            objects: Arc::clone(work.session.objects()),
+            objects: work.objects(),
             scans: Mutex::default(),
             now_us: work.now_us(),
             clock: work.clock.clone(),

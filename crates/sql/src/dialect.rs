@@ -11,7 +11,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use sqlparser::ast::Expr;
+use sqlparser::ast::{ColumnOption, Expr, GeneratedAs};
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -188,6 +188,24 @@ impl Dialect for RowmillDialect {
         explicit || self.is_table_alias(kw, parser) && !begins_time_clause(parser)
     }
 
+    /// Reads `AUTOINCREMENT` and `AUTO_INCREMENT`. The parser alone would read over them.
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        if parser.parse_one_of_keywords(&[Keyword::AUTOINCREMENT, Keyword::AUTO_INCREMENT]).is_none() {
+            return Ok(None);
+        }
+        let identity = ColumnOption::Generated {
+            generated_as: GeneratedAs::ByDefault,
+            sequence_options: None,
+            generation_expr: None,
+            generation_expr_mode: None,
+            generated_keyword: true,
+        };
+        Ok(Some(Ok(Some(identity))))
+    }
+
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         POSTGRES.get_next_precedence(parser)
     }
@@ -224,6 +242,7 @@ impl Dialect for RowmillDialect {
         supports_interval_options,
         supports_notnull_operator,
         supports_comma_separated_trim,
+        supports_alter_column_type_using,
         supports_explain_with_utility_options,
         supports_insert_table_alias,
         supports_projection_trailing_commas,

@@ -6,10 +6,12 @@ use sqlparser::ast::{DescribeAlias, Statement as Sql};
 use crate::outcome::Outcome;
 use crate::parse::{AccessStatement, StatementBody};
 use crate::session::Work;
+use crate::statement::write::changing_with::{self, ChangingWith};
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, grant, index, lock,
-    maintenance, materialized_view, refresh, role, schema, sequence, show, transaction, truncate, view,
+    alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, export_database, grant,
+    import_database, index, lock, maintenance, materialized_view, refresh, role, schema, sequence, show, transaction,
+    truncate, view,
 };
 use crate::{explain, settings};
 
@@ -22,6 +24,8 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::CheckDatabase => check::run(work),
         StatementBody::Backup { to } => maintenance::backup(work, to),
         StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
+        StatementBody::Export(export) => export_database::run(work, export),
+        StatementBody::Import { from } => import_database::run(work, from),
         StatementBody::Refresh(statement) => refresh::run(work, statement),
         StatementBody::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         StatementBody::Copy(statement) => copy::run(work, statement),
@@ -40,11 +44,17 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     match sql {
         Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
+            if let Some(parts) = ChangingWith::of(sql) {
+                return changing_with::run(work, &parts);
+            }
             write::run(work, ChangeSyntax { with: None, change: sql })
         }
         // The lock clause is no longer in the tree, so the statement must be asked.
         Sql::Query(query) if work.statement.locks_rows() => lock::run(work, query),
         Sql::Query(query) => {
+            if let Some(parts) = ChangingWith::of(sql) {
+                return changing_with::run(work, &parts);
+            }
             // `WITH` before a change makes the change the body of a query.
             if let Some(change) = ChangeSyntax::of(sql) {
                 return write::run(work, change);

@@ -10,7 +10,7 @@
 //!
 //! - `lexer`, `splitter`: where statements end in a text, before any parser.
 //! - `session`: a connection: settings, transaction, and the path of a statement. `open_transaction`: the
-//!   transaction between `BEGIN` and `COMMIT`.
+//!   transaction between `BEGIN` and `COMMIT`. `session/temporary`: tables that end with the connection.
 //! - `lifted`, `statement_cache`, `prepared`, `param`: what a connection keeps of earlier statements, by their text.
 //!   `idle_statements`: what it leaves to later connections. `shape`: the parameters and the result of a statement that
 //!   did not run yet.
@@ -111,6 +111,7 @@ pub use rowmill_files as files;
 pub use rowmill_plan::{Constant, Volatility};
 pub use running_statements::{ClientInfo, RunningStatement, RunningStatements};
 pub use scram_verifier::{ITERATIONS as SCRAM_ITERATIONS, ScramKey, ScramVerifier, token_hash};
+pub use session::temporary::drop_left_temporary_tables;
 pub use session::{Admission, AdmissionGuard, CancelHandle, Session};
 pub use session_objects::{HostFunction, ScalarBody, TableBody};
 pub use shape::{ORIGIN, StatementShape};

@@ -6,12 +6,14 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `REFRESH`, `VACUUM`, those about roles and
-//! rights, and the clauses of time tables.
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `EXPORT`, `IMPORT`, `REFRESH`, `VACUUM`, those
+//! about roles and rights, and the clauses of time tables.
 
 mod access;
 mod alter_time_table;
 mod copy;
+mod database_folder;
+mod insert_forms;
 mod materialized_view;
 mod parameters;
 mod pg_forms;
@@ -43,6 +45,7 @@ use crate::statement::write::ChangeSyntax;
 pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStatement, RoleOptions};
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
+pub(crate) use database_folder::ExportStatement;
 use materialized_view::{RefreshClause, find_rule};
 pub(crate) use materialized_view::{RefreshStatement, rule_text};
 use parameters::{Parameters, join_named};
@@ -91,12 +94,16 @@ struct RareParts {
     refresh_rule: Option<RefreshRule>,
     /// The parameters that have a type of PostgreSQL's catalog.
     declared_parameters: DeclaredParameters,
+    /// Whether it is an `INSERT ... BY NAME`. The words are not in the body.
+    inserts_by_name: bool,
 }
 
 impl RareParts {
     fn shared(self) -> Option<Arc<RareParts>> {
-        let is_empty =
-            self.time_clauses.is_none() && self.refresh_rule.is_none() && self.declared_parameters.is_empty();
+        let is_empty = self.time_clauses.is_none()
+            && self.refresh_rule.is_none()
+            && self.declared_parameters.is_empty()
+            && !self.inserts_by_name;
         (!is_empty).then(|| Arc::new(self))
     }
 }
@@ -120,6 +127,10 @@ pub(crate) enum StatementBody {
     Backup { to: String },
     /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
     Restore { from: String, to: String },
+    /// `EXPORT DATABASE 'folder'`
+    Export(Box<ExportStatement>),
+    /// `IMPORT DATABASE 'folder'`
+    Import { from: String },
     /// `REFRESH MATERIALIZED VIEW name`
     Refresh(Box<RefreshStatement>),
     /// `VACUUM [ANALYZE] [table, ...]`
@@ -199,6 +210,11 @@ impl Statement {
         self.rare.as_ref().map_or(&[], |rare| rare.declared_parameters.as_slice())
     }
 
+    /// Whether the statement is an `INSERT ... BY NAME`.
+    pub(crate) fn inserts_by_name(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.inserts_by_name)
+    }
+
     /// When the view of a `CREATE MATERIALIZED VIEW` is refreshed, if the statement says so.
     pub(crate) fn refresh_rule(&self) -> Option<RefreshRule> {
         self.rare.as_ref()?.refresh_rule
@@ -206,6 +222,13 @@ impl Statement {
 
     pub(crate) fn body(&self) -> &StatementBody {
         &self.body
+    }
+
+    /// Returns this statement with another body.
+    pub(crate) fn with_body(&self, body: StatementBody) -> Statement {
+        let mut statement = self.clone();
+        statement.body = Arc::new(body);
+        statement
     }
 
     /// Returns the stack that the statement takes if something is planned, in bytes.
@@ -241,7 +264,7 @@ impl Statement {
 fn is_unplanned(sql: &ast::Statement) -> bool {
     match sql {
         ast::Statement::Insert(insert) => {
-            insert.on.is_none() && insert.returning.is_none() && insert::is_of_values(insert)
+            insert.on.is_none() && insert.or.is_none() && insert.returning.is_none() && insert::is_of_values(insert)
         }
         ast::Statement::StartTransaction { .. } | ast::Statement::Commit { .. } | ast::Statement::Rollback { .. } => {
             true
@@ -341,6 +364,7 @@ impl<'t> Section<'t> {
             lower_name(token, &mut spellings);
             parameters.number(token)?;
         }
+        let inserts_by_name = insert_forms::rewrite(&mut tokens);
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
@@ -369,13 +393,15 @@ impl<'t> Section<'t> {
             | StatementBody::CheckDatabase
             | StatementBody::Backup { .. }
             | StatementBody::Restore { .. }
+            | StatementBody::Export(_)
+            | StatementBody::Import { .. }
             | StatementBody::Refresh(_)
             | StatementBody::Vacuum(_)
             | StatementBody::Access(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
         let refresh_rule = self.refresh.map(|clause| clause.rule);
-        let rare = RareParts { time_clauses, refresh_rule, declared_parameters: declared };
+        let rare = RareParts { time_clauses, refresh_rule, declared_parameters: declared, inserts_by_name };
         Ok(Statement {
             body: Arc::new(body),
             walk_bytes: walk_bytes(levels),
@@ -464,6 +490,14 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
         Token::Word(word) if is_word(word, "vacuum") => {
             parser.next_token();
             StatementBody::Vacuum(Box::new(vacuum::parse_vacuum(parser)?))
+        }
+        Token::Word(word) if is_word(word, "export") => {
+            parser.next_token();
+            StatementBody::Export(Box::new(database_folder::parse_export(parser)?))
+        }
+        Token::Word(word) if is_word(word, "import") => {
+            parser.next_token();
+            StatementBody::Import { from: database_folder::parse_import(parser)? }
         }
         Token::Word(word) if is_word(word, "refresh") => {
             StatementBody::Refresh(Box::new(materialized_view::parse_refresh(parser)?))

@@ -31,6 +31,7 @@ use crate::engine_query::PlannedQuery;
 use crate::parse::StatementBody as Parsed;
 use crate::session::Work;
 use crate::statement::write::binder::WriteBinder;
+use crate::statement::write::changing_with::last_change;
 use crate::statement::write::{BoundWrite, ChangeSyntax};
 
 pub(crate) use change::insert_of_row;
@@ -118,7 +119,8 @@ impl Work<'_> {
         parameters: &[ParameterKind],
     ) -> Result<Option<CompiledStatement>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
-        if parameters.contains(&ParameterKind::Array) {
+        // A program is one change or one query.
+        if parameters.contains(&ParameterKind::Array) || last_change(sql).is_some() {
             return Ok(None);
         }
         let clock = Arc::new(ClockParameter::new(parameters.len()));

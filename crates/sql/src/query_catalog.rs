@@ -18,6 +18,7 @@ use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
+use crate::session::temporary::is_temporary;
 use crate::{
     function_list, json_functions, log_functions, materialized_list, memory_functions, sequence_functions,
     snapshot_function, statement_functions, storage_function, table_order_function,
@@ -83,7 +84,7 @@ impl QueryCatalog for ContextCatalog {
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>> {
         let catalog = self.context.snapshot.catalog();
         if name.schema.is_none()
-            && let Some(rows) = self.context.objects.table(&name.name)
+            && let Some(rows) = self.context.objects.table(&name.name)?
         {
             return Ok(Some(CatalogRelation::Source(rows)));
         }
@@ -118,6 +119,7 @@ impl QueryCatalog for ContextCatalog {
         let catalog = self.context.snapshot.catalog();
         catalog
             .schemas()
+            .filter(|schema| !is_temporary(&schema.name))
             .flat_map(|schema| {
                 let prefix = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", schema.name) };
                 let tables = catalog.tables(schema.id).map(|table| &table.name);

@@ -8,6 +8,7 @@ mod admission;
 mod authority;
 mod execution;
 mod lost_rows;
+pub(crate) mod temporary;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -18,6 +19,7 @@ use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTIN
 use rowmill_exec::workers::Workers;
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
+use rowmill_query::memory_rows::MemoryRows;
 use rowmill_txn::{Engine, KeyedMark, Snapshot, Transaction};
 
 use self::lost_rows::LostRows;
@@ -70,6 +72,8 @@ pub struct Session {
     settings_version: u64,
     /// The tables and functions that the connection has added for its own statements.
     objects: Arc<SessionObjects>,
+    /// The schema of the connection's temporary tables, once it has made one.
+    temporary: Option<String>,
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
@@ -127,6 +131,7 @@ impl Session {
             listed: None,
             settings_version: 0,
             objects: Arc::default(),
+            temporary: None,
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
@@ -248,12 +253,15 @@ impl Session {
         work: impl FnOnce(&mut Work<'_>) -> Result<T>,
     ) -> Result<T> {
         let cancel = self.begin_statement();
+        let renamed = self.with_temporary_names(statement)?;
+        let statement = renamed.as_ref().unwrap_or(statement);
         self.check_statement(statement)?;
         if statement.is_repeated() {
             self.begin_in_transaction()?;
         }
         let (started, now_us, progress) = (Instant::now(), now_us(), self.progress.clone());
-        let mut this = Work { session: self, statement, params, cancel, started, now_us, clock: None, progress };
+        let mut this =
+            Work { session: self, statement, params, cancel, started, now_us, clock: None, progress, objects: None };
         let done = with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)));
         done.map_err(|error| statement.placed(error))
     }
@@ -451,6 +459,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.drop_temporary();
         // Statements that were made before the last change of a setting serve no settings that we still know.
         if let Some(idle) = &self.idle
             && self.statements.settings_version() == self.settings_version
@@ -482,11 +491,31 @@ pub(crate) struct Work<'w> {
     /// The parameter that plans have in place of the time, if they must serve other transactions too.
     pub(crate) clock: Option<Arc<ClockParameter>>,
     progress: Option<ProgressFn>,
+    /// The connection's tables and functions, with the rows of the statement's parts that have run.
+    objects: Option<SessionObjects>,
 }
 
 impl Work<'_> {
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.session.engine
+    }
+
+    /// The tables and functions that names mean besides those of the catalog.
+    pub(crate) fn objects(&self) -> Arc<SessionObjects> {
+        match &self.objects {
+            Some(objects) => Arc::new(objects.clone()),
+            None => Arc::clone(self.session.objects()),
+        }
+    }
+
+    /// Lets later parts of the statement read `rows` under a name.
+    pub(crate) fn show_part(&mut self, name: &str, rows: Arc<MemoryRows>) {
+        self.objects.get_or_insert_with(|| (*self.session.objects).clone()).show_part(name, rows);
+    }
+
+    /// Makes it an error that a later part of the statement reads the part of this name, which returns no rows.
+    pub(crate) fn hide_part(&mut self, name: &str) {
+        self.objects.get_or_insert_with(|| (*self.session.objects).clone()).hide_part(name);
     }
 
     /// Runs `plan` with the stack that planning this statement may take.

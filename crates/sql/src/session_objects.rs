@@ -4,7 +4,7 @@
 //! They belong to one connection, like temporary tables, and end with it. A registered table hides a stored table or
 //! view of the same name. Functions of SQL cannot be replaced, so that views and defaults keep their meaning.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,12 +80,29 @@ pub(crate) struct SessionObjects {
     tables: HashMap<String, Arc<MemoryRows>>,
     functions: HashMap<String, Arc<HostFunction>>,
     table_functions: HashMap<String, TableFunction>,
+    /// The parts of the statement that change rows and return none.
+    hidden_parts: HashSet<String>,
 }
 
 impl SessionObjects {
     /// Returns the registered table with this name.
-    pub(crate) fn table(&self, name: &str) -> Option<Arc<dyn RowSource>> {
-        self.tables.get(name).map(|rows| Arc::clone(rows) as Arc<dyn RowSource>)
+    pub(crate) fn table(&self, name: &str) -> Result<Option<Arc<dyn RowSource>>> {
+        if self.hidden_parts.contains(name) {
+            let what = format!("WITH query \"{name}\" changes rows and returns none");
+            return Err(Error::new(ErrorKind::Unsupported, what).hint("give it a RETURNING clause: RETURNING *"));
+        }
+        Ok(self.tables.get(name).map(|rows| Arc::clone(rows) as Arc<dyn RowSource>))
+    }
+
+    /// Adds the rows of a part of the statement.
+    pub(crate) fn show_part(&mut self, name: &str, rows: Arc<MemoryRows>) {
+        self.hidden_parts.remove(name);
+        self.tables.insert(name.to_owned(), rows);
+    }
+
+    /// Adds a part of the statement that returns no rows.
+    pub(crate) fn hide_part(&mut self, name: &str) {
+        self.hidden_parts.insert(name.to_owned());
     }
 
     /// Returns the scalar function with this name and the type of its result.
@@ -124,7 +141,7 @@ impl fmt::Debug for SessionObjects {
 
 /// Returns batches of Arrow as rows of queries, in the types of the engine. Columns that have these types are shared,
 /// not copied.
-fn converted_rows(name: String, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Arc<MemoryRows>> {
+pub(crate) fn converted_rows(name: String, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Arc<MemoryRows>> {
     let kinds = schema.fields().iter().map(|field| {
         SqlType::from_arrow(field.data_type()).ok_or_else(|| {
             let what = format!("column {} of {name} has the type {}", field.name(), field.data_type());

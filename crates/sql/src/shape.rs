@@ -17,6 +17,7 @@ use crate::session::{Session, Work};
 use crate::statement::role;
 use crate::statement::write::ChangeSyntax;
 use crate::statement::write::binder::WriteBinder;
+use crate::statement::write::changing_with::{self, ChangingWith};
 
 /// The types of a statement's parameters and the columns of its result.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl Session {
         };
         match &**sql {
             Sql::Query(_) | Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
-                let shape = self.work_on(statement, &[], |work| work.shape(sql, &kinds))?;
+                let shape = self.work_on(statement, &[], |work| work.shape(&kinds))?;
                 Ok(StatementShape { declared: statement.declared_parameters().to_vec(), ..shape })
             }
             Sql::Explain { describe_alias: DescribeAlias::Explain, .. } => {
@@ -95,9 +96,16 @@ impl Session {
 impl Work<'_> {
     /// Returns the shape of a query or of a change of rows, for parameters of `kinds`: the type NULL lets the binder
     /// infer the type of a parameter from its place.
-    fn shape(&mut self, sql: &Sql, kinds: &[DataType]) -> Result<StatementShape> {
+    fn shape(&mut self, kinds: &[DataType]) -> Result<StatementShape> {
+        let StatementBody::Sql(sql) = self.statement.body() else {
+            return Err(Error::internal("only queries and changes of rows are bound"));
+        };
         let view = self.view()?;
-        self.with_planning_room(|| match (ChangeSyntax::of(sql), sql) {
+        if let Some(parts) = ChangingWith::of(sql) {
+            let (result, parameters) = changing_with::shape(self, &view, &parts, kinds)?;
+            return Ok(StatementShape::of_rows(result.as_ref().map(result_schema), &parameters));
+        }
+        self.with_planning_room(|| match (ChangeSyntax::of(sql), &**sql) {
             (Some(change), _) => {
                 let binder = WriteBinder::new(self, &view, kinds);
                 let bound = binder.bind(change)?;

@@ -96,6 +96,12 @@ pub const STATEMENTS: &[StatementInfo] = &[
         "Makes a database from a backup.",
         "RESTORE DATABASE FROM '/backups/monday' TO '/data/events'",
     ),
+    info(
+        "EXPORT DATABASE",
+        "Writes all definitions and rows to a new folder, as SQL and files.",
+        "EXPORT DATABASE '/exports/monday' (FORMAT csv)",
+    ),
+    info("IMPORT DATABASE", "Runs the statements of an export.", "IMPORT DATABASE '/exports/monday'"),
 ];
 
 #[cfg(test)]

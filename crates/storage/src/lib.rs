@@ -53,7 +53,7 @@ pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_by
 pub use row_mask::RowMask;
 pub use schema::{
     CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction,
-    Referrer, SequenceDef, TableDef,
+    Referrer, RowRules, SequenceDef, TableDef,
 };
 pub use source::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableSource};
 pub use statistics::{

@@ -334,6 +334,7 @@ mod tests {
             next_column: ColumnId(1),
             keyed: None,
             time: None,
+            rules: Default::default(),
         }
     }
 

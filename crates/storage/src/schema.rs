@@ -27,6 +27,24 @@ pub struct TableDef {
     pub keyed: Option<Arc<KeyedDef>>,
     /// The time column and its clauses, if this is a time table. A keyed table is never one.
     pub time: Option<Arc<TimeTableDef>>,
+    /// The rules for the values of new rows, which both kinds of tables can have.
+    pub rules: RowRules,
+}
+
+/// The rules for the values of the rows that a statement writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowRules {
+    /// The conditions that every row must meet.
+    pub checks: Vec<CheckDef>,
+    /// The columns that take their values from a sequence of their own.
+    pub identities: Vec<IdentityDef>,
+}
+
+impl RowRules {
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.checks.is_empty() && self.identities.is_empty()
+    }
 }
 
 /// The keys and constraints of a keyed table.
@@ -41,14 +59,10 @@ pub struct KeyedDef {
     pub stored: Vec<(ColumnId, SqlType)>,
     /// The secondary indexes.
     pub indexes: Vec<IndexDef>,
-    /// The conditions that every row must meet.
-    pub checks: Vec<CheckDef>,
     /// The foreign keys of this table's rows.
     pub foreign_keys: Vec<ForeignKeyDef>,
     /// The tables whose foreign keys refer to this one.
     pub referrers: Vec<Referrer>,
-    /// The columns that take their values from a sequence of their own.
-    pub identities: Vec<IdentityDef>,
     /// The definition of the sequence, if this table is one. Its one row has the last value.
     pub sequence: Option<SequenceDef>,
 }
@@ -143,16 +157,24 @@ impl SequenceDef {
 }
 
 impl KeyedDef {
+    /// A primary key of a table with these columns, without other keys.
+    pub fn of_columns(index: IndexId, key: &[KeyColumn], columns: &[ColumnDef]) -> KeyedDef {
+        let is_key = |column: &&ColumnDef| key.iter().any(|part| part.column == column.id);
+        let stored = columns.iter().filter(|column| !is_key(column));
+        KeyedDef {
+            index,
+            key: key.to_vec(),
+            stored: stored.map(|column| (column.id, column.kind.clone())).collect(),
+            indexes: Vec::new(),
+            foreign_keys: Vec::new(),
+            referrers: Vec::new(),
+            sequence: None,
+        }
+    }
+
     /// The ids of all keys of the table: the primary key's and those of its indexes.
     pub fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
         std::iter::once(self.index).chain(self.indexes.iter().map(|index| index.id))
-    }
-
-    /// Whether a CHECK or a foreign key has the name `name`, ignoring case.
-    pub fn has_constraint(&self, name: &str) -> bool {
-        let checks = self.checks.iter().map(|check| &check.name);
-        let mut names = checks.chain(self.foreign_keys.iter().map(|key| &key.name));
-        names.any(|other| other.to_lowercase() == name.to_lowercase())
     }
 
     /// Whether the column is part of the primary key or of an index.
@@ -253,9 +275,16 @@ impl TableDef {
         }
     }
 
+    /// Whether a CHECK or a foreign key has the name `name`, ignoring case.
+    pub fn has_constraint(&self, name: &str) -> bool {
+        let checks = self.rules.checks.iter().map(|check| &check.name);
+        let foreign = self.keyed.iter().flat_map(|keyed| &keyed.foreign_keys).map(|key| &key.name);
+        checks.chain(foreign).any(|other| other.to_lowercase() == name.to_lowercase())
+    }
+
     /// The identity of a column that takes its values from a sequence.
     pub fn identity(&self, column: ColumnId) -> Option<&IdentityDef> {
-        self.keyed.as_ref()?.identities.iter().find(|identity| identity.column == column)
+        self.rules.identities.iter().find(|identity| identity.column == column)
     }
 
     /// The index of the column named `name`, ignoring case.

@@ -172,6 +172,7 @@ mod tests {
             next_column: ColumnId(1),
             keyed: None,
             time: None,
+            rules: Default::default(),
         });
         let run = |values: ArrayRef| {
             let batch = RecordBatch::try_new(def.arrow_schema(), vec![values]).expect("one column");

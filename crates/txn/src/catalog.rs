@@ -425,6 +425,7 @@ mod tests {
             next_column: ColumnId(0),
             keyed: None,
             time: None,
+            rules: Default::default(),
         })
     }
 

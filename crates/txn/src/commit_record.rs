@@ -508,9 +508,9 @@ mod tests {
         catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.into() })).expect("empty");
         for id in [3, 4] {
             let key = vec![KeyColumn { column: ColumnId(0), descending: false }];
-            let (stored, indexes, checks, foreign_keys, referrers, identities, sequence) = Default::default();
+            let (stored, indexes, foreign_keys, referrers, sequence) = Default::default();
             let index = IndexId(id);
-            let keyed = KeyedDef { index, key, stored, indexes, checks, foreign_keys, referrers, identities, sequence };
+            let keyed = KeyedDef { index, key, stored, indexes, foreign_keys, referrers, sequence };
             let def = TableDef {
                 id: TableId(id),
                 schema: SchemaId(0),
@@ -520,6 +520,7 @@ mod tests {
                 next_column: ColumnId(0),
                 keyed: Some(Arc::new(keyed)),
                 time: None,
+                rules: Default::default(),
             };
             catalog.put_table(Arc::new(def)).expect("new");
         }

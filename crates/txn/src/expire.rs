@@ -206,6 +206,7 @@ mod tests {
                 next_column: ColumnId(1),
                 keyed: None,
                 time: None,
+                rules: Default::default(),
             };
             first_time_from(&def, 0, moment_us)
         };

@@ -147,9 +147,7 @@ impl Transaction {
 fn check_key(key: &ForeignKeyDef, codec: &TableCodec, parents: &TableCodec) -> Result<()> {
     let (def, parent) = (codec.def(), parents.def());
     let invalid = |what: String| Error::new(ErrorKind::InvalidDefinition, what);
-    if let Some(keyed) = &def.keyed
-        && keyed.has_constraint(&key.name)
-    {
+    if def.has_constraint(&key.name) {
         let what = format!("table \"{}\" has a constraint \"{}\" already", def.name, key.name);
         return Err(Error::new(ErrorKind::DuplicateObject, what));
     }

@@ -93,6 +93,12 @@ impl Transaction {
         }
     }
 
+    /// Makes the commit fail if another transaction changes rows of a columnar table before it, at every isolation
+    /// level.
+    pub(crate) fn validate_table(&mut self, table: TableId) {
+        self.read_set().note_table(table);
+    }
+
     fn read_set(&mut self) -> &ReadSet {
         let memory = || self.engine.broker().reservation("what an open transaction has read");
         self.reads.keyed.get_or_insert_with(|| Arc::new(ReadSet::new(memory())))

@@ -37,39 +37,29 @@ impl Transaction {
         key: &[KeyColumn],
     ) -> Result<TableId> {
         let named = |column: ColumnId| columns.get(column.0 as usize).map(|spec| (&spec.name[..], &spec.kind));
-        check_parts("the primary key", key, named)?;
+        check_parts(PRIMARY_KEY, key, named)?;
         for part in key {
             columns[part.column.0 as usize].nullable = false;
         }
-        let kinds: Vec<_> = (0..).map(ColumnId).zip(columns.iter().map(|column| column.kind.clone())).collect();
         let table = self.create_table(schema, name, columns)?;
-        let is_key = |id: &ColumnId| key.iter().any(|part| part.column == *id);
-        let keyed = KeyedDef {
-            index: self.engine.ids().index(),
-            key: key.to_vec(),
-            stored: kinds.into_iter().filter(|(id, _)| !is_key(id)).collect(),
-            indexes: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            referrers: Vec::new(),
-            identities: Vec::new(),
-            sequence: None,
-        };
+        let keyed = KeyedDef::of_columns(self.engine.ids().index(), key, &self.table_def(table)?.columns);
         self.redefine(table, keyed)?;
         Ok(table)
     }
 
-    /// Adds a check constraint to a keyed table. The caller must have checked the existing rows, and callers that write
+    /// Adds a check constraint to a table. The caller must have checked the existing rows, and callers that write
     /// rows must check them.
     ///
     /// Returns `DuplicateObject` if the table has a constraint of that name.
     pub fn add_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
-        let codec = self.keyed_codec(table)?;
-        if self.keyed_def(codec.def())?.has_constraint(&check.name) {
-            let what = format!("table \"{}\" has a constraint \"{}\" already", codec.def().name, check.name);
-            return Err(Error::new(ErrorKind::DuplicateObject, what));
-        }
-        self.redefine_with(table, |keyed| keyed.checks.push(check))
+        self.alter(table, |def| {
+            if def.has_constraint(&check.name) {
+                let what = format!("table \"{}\" has a constraint \"{}\" already", def.name, check.name);
+                return Err(Error::new(ErrorKind::DuplicateObject, what));
+            }
+            def.rules.checks.push(check);
+            Ok(())
+        })
     }
 
     /// Creates an index of a keyed table with entries for all rows that the transaction sees.
@@ -134,16 +124,23 @@ impl Transaction {
     pub fn drop_check(&mut self, table: TableId, name: &str) -> Result<bool> {
         let def = self.table_def(table)?;
         let is_named = |check: &CheckDef| check.name.to_lowercase() == name.to_lowercase();
-        if !def.keyed.iter().flat_map(|keyed| &keyed.checks).any(is_named) {
+        if !def.rules.checks.iter().any(is_named) {
             return Ok(false);
         }
-        self.redefine_with(table, |keyed| keyed.checks.retain(|check| !is_named(check)))?;
+        self.alter(table, |def| {
+            def.rules.checks.retain(|check| !is_named(check));
+            Ok(())
+        })?;
         Ok(true)
     }
 
     /// Makes the commit fail if another transaction writes a row of this table before it, at every isolation level.
     /// Needed for conditions that were checked on all rows.
     pub fn validate_rows(&mut self, table: TableId) -> Result<()> {
+        if self.table_def(table)?.keyed.is_none() {
+            self.validate_table(table);
+            return Ok(());
+        }
         let all = KeyRange::of_prefix(self.keyed_codec(table)?.keys(None)?.0);
         self.validate_range(&all.start, &all.end);
         Ok(())
@@ -183,6 +180,12 @@ impl Transaction {
             }
             rows += batch.len() as u64;
         }
+        self.renew_indexes(table, keyed)?;
+        Ok(rows)
+    }
+
+    /// Gives a keyed table and its indexes new ids, under which there are no rows yet.
+    pub(crate) fn renew_indexes(&mut self, table: TableId, keyed: &KeyedDef) -> Result<()> {
         let mut emptied = keyed.clone();
         emptied.index = self.engine.ids().index();
         for index in &mut emptied.indexes {
@@ -192,7 +195,7 @@ impl Transaction {
         }
         self.redefine(table, emptied)?;
         self.forget_keyed(keyed);
-        Ok(rows)
+        Ok(())
     }
 
     /// Forgets the transaction's writes to the keys of a table.
@@ -201,7 +204,11 @@ impl Transaction {
     }
 }
 
-fn check_parts<'a>(
+/// The name of a primary key in errors.
+pub(crate) const PRIMARY_KEY: &str = "the primary key";
+
+/// Checks that columns can be a key.
+pub(crate) fn check_parts<'a>(
     what: &str,
     parts: &[KeyColumn],
     column: impl Fn(ColumnId) -> Option<(&'a str, &'a SqlType)>,

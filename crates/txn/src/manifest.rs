@@ -15,7 +15,7 @@ use rowmill_base::{
 };
 use rowmill_storage::{
     Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES,
-    ROWS_PER_BLOCK_MAX, ReferentialAction, Referrer, SequenceDef, TableDef, run_codec,
+    ROWS_PER_BLOCK_MAX, ReferentialAction, Referrer, RowRules, SequenceDef, TableDef, run_codec,
 };
 
 use crate::base::BASE_FILE;
@@ -25,7 +25,7 @@ use crate::log::Position;
 use crate::time_table_codec;
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
-pub(crate) const FORMAT_VERSION: u32 = 9;
+pub(crate) const FORMAT_VERSION: u32 = 10;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
@@ -192,15 +192,39 @@ pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
         });
     }
     if let Some(keyed) = &def.keyed {
-        encode_keyed(keyed, &mut out);
-    } else if let Some(time) = &def.time {
+        encode_keyed(keyed, &def.rules, &mut out);
+        return Ok(out.finish());
+    }
+    if let Some(time) = &def.time {
         time_table_codec::encode(time, &mut out);
+    }
+    if !def.rules.is_empty() {
+        out.u32(COLUMNAR_RULES);
+        encode_checks(&def.rules.checks, &mut out);
+        encode_identities(&def.rules.identities, &mut out);
     }
     Ok(out.finish())
 }
 
+/// Begins the rules of a columnar table, at a place where a keyed table has the id of its index.
+const COLUMNAR_RULES: u32 = u32::MAX - 1;
+
+fn encode_checks(checks: &[CheckDef], out: &mut Writer) {
+    out.u32(checks.len() as u32);
+    for check in checks {
+        out.text(&check.name).text(&check.sql);
+    }
+}
+
+fn encode_identities(identities: &[IdentityDef], out: &mut Writer) {
+    out.u32(identities.len() as u32);
+    for identity in identities {
+        out.u32(identity.column.0).u32(identity.sequence.0).u8(identity.always.into());
+    }
+}
+
 /// Encodes the definition of a keyed table, which follows the columns.
-fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
+fn encode_keyed(def: &KeyedDef, rules: &RowRules, out: &mut Writer) {
     out.u32(def.index.0);
     encode_parts(&def.key, out);
     out.u32(def.stored.len() as u32);
@@ -214,17 +238,14 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
         out.u8((u8::from(index.unique) * UNIQUE) | (u8::from(index.shortens) * SHORTENS));
         encode_parts(&index.parts, out);
     }
-    out.u32(def.checks.len() as u32);
-    for check in &def.checks {
-        out.text(&check.name).text(&check.sql);
-    }
-    let is_counted = !def.identities.is_empty() || def.sequence.is_some();
+    encode_checks(&rules.checks, out);
+    let is_counted = !rules.identities.is_empty() || def.sequence.is_some();
     // Later parts can only be read after the earlier ones, so sequences need the references even if those are empty.
     if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) || is_counted {
         encode_references(def, out);
     }
     if is_counted {
-        encode_sequences(def, out);
+        encode_sequences(def, &rules.identities, out);
     }
 }
 
@@ -266,7 +287,7 @@ fn encode_parts(parts: &[KeyColumn], out: &mut Writer) {
 }
 
 /// Decodes the result of [`encode_keyed`]. Unknown columns and columns of another type are damage.
-fn decode_keyed(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<KeyedDef> {
+fn decode_keyed(input: &mut RecordReader<'_>, columns: &[ColumnDef], rules: &mut RowRules) -> Result<KeyedDef> {
     let of_id = |id: ColumnId| columns.iter().find(|column| column.id == id);
     let index = IndexId(input.u32()?);
     let key = decode_parts(input, columns)?;
@@ -289,25 +310,26 @@ fn decode_keyed(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<K
         Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique, shortens })
     });
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
-    let checks = (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? }));
-    let checks = checks.collect::<Result<Vec<_>>>()?;
-    let (foreign_keys, referrers, identities, sequence) = Default::default();
-    let mut def = KeyedDef { index, key, stored, indexes, checks, foreign_keys, referrers, identities, sequence };
+    rules.checks = decode_checks(input)?;
+    let (foreign_keys, referrers, sequence) = Default::default();
+    let mut def = KeyedDef { index, key, stored, indexes, foreign_keys, referrers, sequence };
     if !input.is_at_end() {
         decode_references(input, columns, &mut def)?;
     }
     if !input.is_at_end() {
-        decode_sequences(input, columns, &mut def)?;
+        rules.identities = decode_identities(input, columns)?;
+        def.sequence = decode_sequence(input)?;
     }
     Ok(def)
 }
 
+fn decode_checks(input: &mut RecordReader<'_>) -> Result<Vec<CheckDef>> {
+    (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? })).collect()
+}
+
 /// Encodes the identity columns of a table and the definition of a sequence. Follows the references.
-fn encode_sequences(def: &KeyedDef, out: &mut Writer) {
-    out.u32(def.identities.len() as u32);
-    for identity in &def.identities {
-        out.u32(identity.column.0).u32(identity.sequence.0).u8(identity.always.into());
-    }
+fn encode_sequences(def: &KeyedDef, identities: &[IdentityDef], out: &mut Writer) {
+    encode_identities(identities, out);
     out.option(def.sequence.as_ref(), |out, sequence| {
         for number in [sequence.start, sequence.increment, sequence.min, sequence.max] {
             out.u64(number.cast_unsigned());
@@ -316,16 +338,22 @@ fn encode_sequences(def: &KeyedDef, out: &mut Writer) {
     });
 }
 
-/// Decodes the result of [`encode_sequences`].
-fn decode_sequences(input: &mut RecordReader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
+/// Decodes the result of [`encode_identities`]. Columns that the table does not have are damage.
+fn decode_identities(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<Vec<IdentityDef>> {
+    let mut identities = Vec::new();
     for _ in 0..input.count(9)? {
         let (column, sequence, always) = (ColumnId(input.u32()?), TableId(input.u32()?), input.u8()? != 0);
         if !columns.iter().any(|other| other.id == column) {
             return Err(input.damaged("an identity column that does not exist"));
         }
-        def.identities.push(IdentityDef { column, sequence, always });
+        identities.push(IdentityDef { column, sequence, always });
     }
-    def.sequence = input.option(|input| {
+    Ok(identities)
+}
+
+/// Decodes the definition of a sequence, which follows the identity columns.
+fn decode_sequence(input: &mut RecordReader<'_>) -> Result<Option<SequenceDef>> {
+    input.option(|input| {
         let mut numbers = [0; 4];
         for number in &mut numbers {
             *number = input.u64()?.cast_signed();
@@ -335,8 +363,7 @@ fn decode_sequences(input: &mut RecordReader<'_>, columns: &[ColumnDef], def: &m
             return Err(input.damaged("a sequence with impossible bounds"));
         }
         Ok(SequenceDef { start, increment, min, max, cycle: input.u8()? != 0 })
-    })?;
-    Ok(())
+    })
 }
 
 /// Decodes the result of [`encode_references`]. Keys of columns that the table does not have are damage.
@@ -397,14 +424,19 @@ pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
     let version = input.u32()?;
     let next_column = ColumnId(input.u32()?);
     let columns = (0..input.count(12)?).map(|_| decode_column(&mut input)).collect::<Result<Vec<_>>>()?;
-    let (mut keyed, mut time) = (None, None);
+    let (mut keyed, mut time, mut rules) = (None, None, RowRules::default());
     if time_table_codec::is_next(&input) {
         time = Some(Arc::new(time_table_codec::decode(&mut input, &columns)?));
-    } else if !input.is_at_end() {
-        keyed = Some(Arc::new(decode_keyed(&mut input, &columns)?));
+    }
+    if input.peek_u32() == Some(COLUMNAR_RULES) {
+        input.u32()?;
+        rules.checks = decode_checks(&mut input)?;
+        rules.identities = decode_identities(&mut input, &columns)?;
+    } else if !input.is_at_end() && time.is_none() {
+        keyed = Some(Arc::new(decode_keyed(&mut input, &columns, &mut rules)?));
     }
     input.end()?;
-    Ok(TableDef { id, schema, name, version, columns, next_column, keyed, time })
+    Ok(TableDef { id, schema, name, version, columns, next_column, keyed, time, rules })
 }
 
 fn decode_column(input: &mut RecordReader<'_>) -> Result<ColumnDef> {
@@ -626,6 +658,7 @@ mod tests {
             next_column: ColumnId(9),
             keyed: None,
             time: None,
+            rules: Default::default(),
         }
     }
 
@@ -647,7 +680,6 @@ mod tests {
                 unique: true,
                 shortens: true,
             }],
-            checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
             foreign_keys: vec![ForeignKeyDef {
                 name: "parent".into(),
                 columns: vec![ColumnId(1)],
@@ -657,10 +689,22 @@ mod tests {
                 on_update: ReferentialAction::SetNull,
             }],
             referrers: vec![Referrer { table: TableId(3), columns: vec![ColumnId(2)] }],
-            identities: vec![IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true }],
             sequence: Some(SequenceDef { start: -1, increment: -2, min: -9, max: -1, cycle: true }),
         }));
+        table.rules = rules();
         table
+    }
+
+    fn rules() -> RowRules {
+        RowRules {
+            checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
+            identities: vec![IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true }],
+        }
+    }
+
+    /// The columnar tables with rules, one of them with a time column.
+    fn columnar_tables_with_rules() -> [TableDef; 2] {
+        [table(), time_table()].map(|table| TableDef { rules: rules(), ..table })
     }
 
     /// The table of [`table`] with a time column.
@@ -677,7 +721,7 @@ mod tests {
 
     #[test]
     fn definitions_round_trip() {
-        for table in [table(), keyed_table(), time_table()] {
+        for table in [table(), keyed_table(), time_table()].into_iter().chain(columnar_tables_with_rules()) {
             let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
             assert_eq!(format!("{table:?}"), format!("{read:?}"));
         }
@@ -701,17 +745,19 @@ mod tests {
         // The last parts of a definition are optional, so cutting exactly there leaves a valid table.
         let without = |change: fn(&mut KeyedDef)| {
             let mut table = keyed_table();
+            table.rules.identities.clear();
             change(Arc::make_mut(table.keyed.as_mut().expect("it has keys")));
             encode_table(&table).expect("written").len()
         };
         let plain = without(|keyed| {
-            (keyed.foreign_keys, keyed.referrers, keyed.identities, keyed.sequence) = Default::default();
+            (keyed.foreign_keys, keyed.referrers, keyed.sequence) = Default::default();
         });
-        let uncounted = without(|keyed| (keyed.identities, keyed.sequence) = Default::default());
-        let columnar = encode_table(&table()).expect("written").len();
-        for table in [table(), keyed_table(), time_table()].map(|table| encode_table(&table).expect("written")) {
+        let uncounted = without(|keyed| keyed.sequence = None);
+        let [columnar, timed] = [table(), time_table()].map(|table| encode_table(&table).expect("written").len());
+        let all = [table(), keyed_table(), time_table()].into_iter().chain(columnar_tables_with_rules());
+        for table in all.map(|table| encode_table(&table).expect("written")) {
             // A table without the bytes after its columns is columnar.
-            for cut in (0..table.len()).filter(|cut| ![columnar, plain, uncounted].contains(cut)) {
+            for cut in (0..table.len()).filter(|cut| ![columnar, timed, plain, uncounted].contains(cut)) {
                 assert!(decode_table(TableId(1), &table[..cut]).is_err());
             }
             for at in 0..table.len() {

@@ -121,9 +121,12 @@ impl Transaction {
         Ok(table)
     }
 
-    /// Makes a column of a keyed table take its values from a sequence. The sequence will be dropped with the column.
+    /// Makes a column of a table take its values from a sequence. The sequence will be dropped with the column.
     pub fn add_identity(&mut self, table: TableId, identity: IdentityDef) -> Result<()> {
-        self.redefine_with(table, |keyed| keyed.identities.push(identity))
+        self.alter(table, |def| {
+            def.rules.identities.push(identity);
+            Ok(())
+        })
     }
 
     /// Returns the next value of a sequence. Errors are those of [`Engine::next_values`].
@@ -176,10 +179,7 @@ impl Transaction {
         if !def.is_sequence() {
             return Ok(());
         }
-        let owns = |table: &&Arc<TableDef>| {
-            let mut identities = table.keyed.iter().flat_map(|keyed| &keyed.identities);
-            identities.any(|identity| identity.sequence == def.id)
-        };
+        let owns = |table: &&Arc<TableDef>| table.rules.identities.iter().any(|identity| identity.sequence == def.id);
         let Some(owner) = self.catalog().all_tables().find(owns) else { return Ok(()) };
         let what = format!("a column of table \"{}\" has its values from sequence \"{}\"", owner.name, def.name);
         Err(Error::new(ErrorKind::DependentObjects, what).hint("it is dropped with the column or the table"))
@@ -187,7 +187,7 @@ impl Transaction {
 
     /// Drops the sequences of columns that were removed.
     pub(crate) fn drop_sequences_of(&mut self, def: &TableDef, is_gone: impl Fn(ColumnId) -> bool) -> Result<()> {
-        let identities = def.keyed.iter().flat_map(|keyed| &keyed.identities);
+        let identities = def.rules.identities.iter();
         identities.filter(|identity| is_gone(identity.column)).try_for_each(|gone| self.drop_table(gone.sequence))
     }
 
@@ -195,7 +195,10 @@ impl Transaction {
     pub(crate) fn drop_identity(&mut self, table: TableId, column: ColumnId) -> Result<()> {
         let def = self.table_def(table)?;
         if def.identity(column).is_some() {
-            self.redefine_with(table, |keyed| keyed.identities.retain(|identity| identity.column != column))?;
+            self.alter(table, |def| {
+                def.rules.identities.retain(|identity| identity.column != column);
+                Ok(())
+            })?;
             self.drop_sequences_of(&def, |gone| gone == column)?;
         }
         Ok(())

@@ -14,6 +14,7 @@ mod columnar_rows;
 mod dedup;
 mod definitions;
 mod picked_rows;
+mod refill;
 
 use std::collections::HashMap;
 use std::sync::Arc;

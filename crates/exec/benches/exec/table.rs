@@ -115,6 +115,7 @@ impl Table {
             next_column: ColumnId(KINDS.len() as u32),
             keyed: None,
             time: None,
+            rules: Default::default(),
         };
         let target = |column: &ColumnDef| ColumnTarget {
             id: column.id,

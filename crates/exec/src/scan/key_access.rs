@@ -537,10 +537,8 @@ mod tests {
             key: vec![part(ID)],
             stored: columns[1..].iter().map(|column| (column.id, column.kind.clone())).collect(),
             indexes: indexes.iter().map(index).collect(),
-            checks: Vec::new(),
             foreign_keys: Vec::new(),
             referrers: Vec::new(),
-            identities: Vec::new(),
             sequence: None,
         };
         TableDef {
@@ -552,6 +550,7 @@ mod tests {
             columns,
             keyed: Some(Arc::new(keyed)),
             time: None,
+            rules: Default::default(),
         }
     }
 

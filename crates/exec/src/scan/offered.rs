@@ -295,6 +295,7 @@ mod tests {
             next_column: ColumnId(3),
             keyed: None,
             time: None,
+            rules: Default::default(),
         }
     }
 

@@ -67,6 +67,7 @@ impl Stored {
             next_column: ColumnId(columns.len() as u32),
             keyed: None,
             time: None,
+            rules: Default::default(),
         };
         let target = |column: &ColumnDef| ColumnTarget {
             id: column.id,

@@ -29,6 +29,7 @@ pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation 
         columns,
         keyed: None,
         time: None,
+        rules: Default::default(),
     }))))
 }
 

@@ -224,14 +224,12 @@ impl TpchCatalog {
             key: key_columns.collect(),
             stored: Vec::new(),
             indexes: Vec::new(),
-            checks: Vec::new(),
             foreign_keys: FOREIGN_KEYS
                 .iter()
                 .filter(|(child, ..)| child == name)
                 .map(|key| self.foreign_key(key))
                 .collect(),
             referrers: Vec::new(),
-            identities: Vec::new(),
             sequence: None,
         };
         Some(TableDef {
@@ -243,6 +241,7 @@ impl TpchCatalog {
             columns,
             keyed: (self.keyed && *key > 0).then(|| Arc::new(keyed)),
             time: None,
+            rules: Default::default(),
         })
     }
 }

@@ -93,10 +93,8 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
         key: key(&columns, primary),
         stored: Vec::new(),
         indexes: indexes.collect(),
-        checks: Vec::new(),
         foreign_keys: Vec::new(),
         referrers: Vec::new(),
-        identities: Vec::new(),
         sequence: None,
     };
     Some(TableDef {
@@ -108,6 +106,7 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
         columns,
         keyed: (!primary.is_empty()).then(|| Arc::new(keyed)),
         time: None,
+        rules: Default::default(),
     })
 }
 

@@ -137,6 +137,29 @@ fn an_error_names_the_row() -> Result<()> {
 }
 
 #[test]
+fn rules_of_columnar_tables_hold_for_appended_rows_and_prepared_inserts() -> Result<()> {
+    let mut connection = opened("CREATE TABLE t (id SERIAL, n SMALLINT CHECK (n > 0))");
+    let mut appender = connection.appender_for("t", &["n"])?;
+    appender.append_rows((1..=300).map(|n| [n]))?;
+    assert_eq!(appender.finish()?, 300);
+    let mut appender = connection.appender_for("t", &["n"])?;
+    appender.append_rows([[1], [0]])?;
+    let error = appender.flush().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CheckViolation);
+    assert!(error.message().starts_with("row 1: "), "{error}");
+    drop(appender);
+    let insert = connection.prepare("INSERT INTO t (n) VALUES (?)")?;
+    let mut transaction = connection.transaction()?;
+    insert.execute(&mut transaction, (7,)).expect("inserted");
+    assert_eq!(insert.execute(&mut transaction, (-7,)).unwrap_err().kind(), ErrorKind::CheckViolation);
+    transaction.commit()?;
+    assert_eq!(count(&mut connection), 301);
+    let distinct: i64 = connection.query_row("SELECT count(DISTINCT id) FROM t", (), |row| row.get(0))?;
+    assert_eq!(distinct, 301);
+    Ok(())
+}
+
+#[test]
 fn batches_are_converted_only_without_loss() -> Result<()> {
     let mut connection = opened("CREATE TABLE t (n BIGINT)");
     let batch =

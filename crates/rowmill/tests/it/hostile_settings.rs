@@ -149,7 +149,10 @@ impl Hostility {
         // A refused statement has taken numbers of sequences, as any statement that fails, and may answer otherwise.
         let counters = ["nextval", "sequence", "identity", "serial", "random", "rowmill_"];
         let changes = counters.iter().any(|word| lower.contains(word));
+        // A temporary table ends with its connection.
+        let temporary = says(&["create temp table"]);
         (transactions && self.in_transaction)
+            || (temporary && self.reopen)
             || (changes && self.refuses_memory)
             || (storage && self.rows_per_block < 1 << 19)
             || (storage && (self.deleted_rows || self.in_transaction))

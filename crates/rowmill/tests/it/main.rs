@@ -10,6 +10,7 @@ mod damage;
 mod differential;
 #[path = "../../../../tests/each.rs"]
 mod each;
+mod exported;
 mod forced_ways;
 mod functions_page;
 mod hermitage;
@@ -29,6 +30,7 @@ mod row_waits;
 mod spilling;
 mod sql_suite;
 mod statement_cache;
+mod temporary;
 mod time_clauses;
 mod usual_calls;
 mod views_under_load;

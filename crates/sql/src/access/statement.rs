@@ -34,6 +34,8 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
         StatementBody::CheckDatabase => access.require_superuser("CHECK DATABASE"),
         StatementBody::Backup { .. } => access.require_superuser("BACKUP DATABASE"),
         StatementBody::Restore { .. } => access.require_superuser("RESTORE DATABASE"),
+        StatementBody::Export(_) => access.require_superuser("EXPORT DATABASE"),
+        StatementBody::Import { .. } => access.require_superuser("IMPORT DATABASE"),
     }
 }
 
@@ -68,6 +70,8 @@ impl StatementCheck<'_> {
                 let object = self.find(&table.name)?;
                 object.map_or(Ok(()), |object| self.access.require(Rights::TRUNCATE, object, None))
             }),
+            // It goes to a schema of the connection's own.
+            Sql::CreateTable(create) if create.temporary => Ok(()),
             Sql::CreateTable(create) => self.creation(&create.name, create.or_replace),
             Sql::CreateView(create) => self.creation(&create.name, create.or_replace),
             Sql::CreateSequence { name, .. } => self.creation(name, false),

@@ -41,7 +41,6 @@ fn each(context: &StatementContext, mut each: impl FnMut(&Constraint<'_>)) {
     let catalog = context.snapshot.catalog();
     for schema in catalog.schemas() {
         for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
-            let Some(keyed) = &table.keyed else { continue };
             let mut push = |name: &str, kind| each(&Constraint { schema, table, name: name.to_owned(), kind });
             for index in table_indexes(table).into_iter().filter(|index| index.is_unique) {
                 let columns = index.parts.iter().map(|part| part.column).collect();
@@ -52,10 +51,10 @@ fn each(context: &StatementContext, mut each: impl FnMut(&Constraint<'_>)) {
                 };
                 push(&index.name, kind);
             }
-            for check in &keyed.checks {
+            for check in &table.rules.checks {
                 push(&check.name, ConstraintKind::Check(&check.sql));
             }
-            for key in &keyed.foreign_keys {
+            for key in table.keyed.iter().flat_map(|keyed| &keyed.foreign_keys) {
                 let Some(parent) = catalog.table_by_id(key.parent) else { continue };
                 let Some(parent_schema) = catalog.schema_by_id(parent.schema) else { continue };
                 let fits = |index: &crate::pg_catalog::TableIndex<'_>| {

@@ -58,6 +58,11 @@ pub(super) fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, Parse
         return Err(ParserError::ParserError(message.into()));
     }
     let path = parser.parse_literal_string()?;
+    Ok(CopyStatement { source, from, path, options: parse_option_list(parser)? })
+}
+
+/// Reads options, with or without parentheses around them.
+pub(super) fn parse_option_list(parser: &mut Parser<'_>) -> Result<Vec<CopyOption>, ParserError> {
     let _ = parser.parse_keyword(Keyword::WITH);
     let mut options = Vec::new();
     if parser.consume_token(&Token::LParen) {
@@ -68,7 +73,7 @@ pub(super) fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, Parse
             options.push(parse_bare_option(parser)?);
         }
     }
-    Ok(CopyStatement { source, from, path, options })
+    Ok(options)
 }
 
 fn parse_source(parser: &mut Parser<'_>) -> Result<CopySource, ParserError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rowmill_base::ColumnId;
-use rowmill_storage::{KeyedDef, ReferentialAction, TableDef};
+use rowmill_storage::{ReferentialAction, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 
 use super::oids::{check_oid, foreign_key_oid, index_oid, indexes, primary_key_oid, schema_oid, table_oid, unique_oid};
@@ -34,15 +34,17 @@ pub(super) fn pg_constraint(context: &Arc<StatementContext>) -> PgRows {
     let mut rows = PgRows::of("pg_constraint");
     let catalog = context.snapshot.catalog();
     each_table(context, |schema, table| {
-        let Some(keyed) = table.keyed.as_ref().filter(|_| !table.is_sequence()) else { return };
-        for constraint in constraints_of(catalog, table, keyed) {
+        if table.is_sequence() {
+            return;
+        }
+        for constraint in constraints_of(catalog, table) {
             push(&mut rows, schema, table, constraint);
         }
     });
     rows
 }
 
-fn constraints_of(catalog: &Catalog, table: &TableDef, keyed: &KeyedDef) -> Vec<ConstraintRow> {
+fn constraints_of(catalog: &Catalog, table: &TableDef) -> Vec<ConstraintRow> {
     let mut constraints = Vec::new();
     for index in indexes(table).into_iter().filter(|index| index.is_unique) {
         constraints.push(ConstraintRow {
@@ -55,7 +57,7 @@ fn constraints_of(catalog: &Catalog, table: &TableDef, keyed: &KeyedDef) -> Vec<
             parent: None,
         });
     }
-    for (place, check) in keyed.checks.iter().enumerate() {
+    for (place, check) in table.rules.checks.iter().enumerate() {
         constraints.push(ConstraintRow {
             oid: check_oid(table.id, place),
             name: check.name.clone(),
@@ -66,7 +68,8 @@ fn constraints_of(catalog: &Catalog, table: &TableDef, keyed: &KeyedDef) -> Vec<
             parent: None,
         });
     }
-    for (place, key) in keyed.foreign_keys.iter().enumerate() {
+    let foreign = table.keyed.iter().flat_map(|keyed| &keyed.foreign_keys);
+    for (place, key) in foreign.enumerate() {
         let parent = catalog.table_by_id(key.parent);
         constraints.push(ConstraintRow {
             oid: foreign_key_oid(table.id, place),

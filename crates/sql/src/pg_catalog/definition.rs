@@ -49,6 +49,10 @@ pub(super) fn index_by_oid(catalog: &Catalog, oid: u32, column: i64) -> Option<S
 /// The clause that would make the constraint with this number.
 pub(super) fn constraint_by_oid(catalog: &Catalog, oid: u32) -> Option<String> {
     catalog.all_tables().find_map(|table| {
+        let checks = table.rules.checks.iter().enumerate();
+        if let Some((_, check)) = { checks }.find(|(place, _)| check_oid(table.id, *place) == oid) {
+            return Some(format!("CHECK ({})", check.sql));
+        }
         let keyed = table.keyed.as_ref()?;
         if primary_key_oid(table.id) == oid {
             return Some(format!("PRIMARY KEY ({})", key_columns(table, &keyed.key)));
@@ -56,10 +60,6 @@ pub(super) fn constraint_by_oid(catalog: &Catalog, oid: u32) -> Option<String> {
         let unique = keyed.indexes.iter().find(|index| index.unique && unique_oid(index.id) == oid);
         if let Some(index) = unique {
             return Some(format!("UNIQUE ({})", key_columns(table, &index.parts)));
-        }
-        let checks = keyed.checks.iter().enumerate();
-        if let Some((_, check)) = { checks }.find(|(place, _)| check_oid(table.id, *place) == oid) {
-            return Some(format!("CHECK ({})", check.sql));
         }
         let mut keys = keyed.foreign_keys.iter().enumerate();
         let (_, key) = keys.find(|(place, _)| foreign_key_oid(table.id, *place) == oid)?;

@@ -116,7 +116,7 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
             columns: table.columns.len(),
             rows: context.snapshot.table(table.id).map(|table| table.row_count()),
             has_index: !indexes.is_empty(),
-            checks: table.keyed.as_ref().map_or(0, |keyed| keyed.checks.len()),
+            checks: table.rules.checks.len(),
             has_triggers: table
                 .keyed
                 .as_ref()

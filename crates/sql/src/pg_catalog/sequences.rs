@@ -58,7 +58,7 @@ pub(super) fn pg_sequences(context: &Arc<StatementContext>) -> PgRows {
 pub(super) fn pg_depend(context: &Arc<StatementContext>) -> PgRows {
     let mut rows = PgRows::of("pg_depend");
     each_table(context, |_, table| {
-        for identity in table.keyed.iter().flat_map(|keyed| &keyed.identities) {
+        for identity in &table.rules.identities {
             let Some(column) = table.column_by_id(identity.column) else { continue };
             rows.push([
                 ("classid", PG_CLASS_OID.into()),

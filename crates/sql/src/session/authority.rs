@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    fn with_catalog<T>(&self, work: impl FnOnce(&Catalog) -> Result<T>) -> Result<T> {
+    pub(super) fn with_catalog<T>(&self, work: impl FnOnce(&Catalog) -> Result<T>) -> Result<T> {
         match &self.transaction {
             Some(open) => work(open.catalog()),
             None => work(self.engine.snapshot()?.catalog()),

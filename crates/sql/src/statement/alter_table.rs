@@ -1,6 +1,7 @@
 //! `ALTER TABLE`.
 //!
-//! No operation rewrites the table. Rows that are older than an added column read as the one value that its default had
+//! `ALTER COLUMN ... TYPE` and `ADD PRIMARY KEY` write all rows of the table again (`refill`). No other operation does:
+//! rows that are older than an added column read as the one value that its default had
 //! at that moment. A dropped column only leaves the definition; its bytes go when their blocks are next rewritten. The
 //! operations of one statement happen in order, and all of them or none.
 //!
@@ -22,6 +23,7 @@ use super::column_spec::{check_name, column_spec};
 use super::default_value::{self, DefaultValue};
 use super::dependents::Dependents;
 use super::key_clauses::{KeyClauses, def_of};
+use super::refill;
 use super::relation::{self, RelationId};
 use super::sql_text::quoted;
 use crate::names::{QualifiedName, identifiers, lower, qualified};
@@ -32,9 +34,9 @@ pub(super) const STATEMENT: &str = "ALTER TABLE";
 const ADD_CONSTRAINT: &str = "ALTER TABLE ADD CONSTRAINT";
 
 pub(crate) fn run(work: &mut Work<'_>, alter: &AlterTable) -> Result<Outcome> {
-    let AlterTable { name, if_exists, only, operations, location, on_cluster, table_type, end_token: _ } = alter;
+    // No table inherits from another, so ONLY changes nothing.
+    let AlterTable { name, if_exists, only: _, operations, location, on_cluster, table_type, end_token: _ } = alter;
     let clauses = [
-        (*only, "ONLY"),
         (location.is_some(), "LOCATION"),
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "a kind of table"),
@@ -59,6 +61,10 @@ pub(crate) fn run(work: &mut Work<'_>, alter: &AlterTable) -> Result<Outcome> {
             let view = transaction.view()?;
             let table = view.catalog().table_by_id(table.id).expect("the table is altered, not dropped");
             alter_once(work, transaction, table, &name, operation)?;
+        }
+        if operations.iter().any(refill::is_refill) {
+            // The rows have new numbers, so a refresh cannot tell which of them are new.
+            dependents.forget_refresh_points(transaction)?;
         }
         dependents.check(work, &transaction.view()?)
     })?;
@@ -91,7 +97,10 @@ fn alter_once(
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(work, transaction, table, column_name, op),
         AlterTableOperation::AddConstraint { constraint, not_valid } => {
             refuse(ADD_CONSTRAINT, [(*not_valid, "NOT VALID")])?;
-            add_constraint(work, transaction, table, constraint)
+            match constraint {
+                TableConstraint::PrimaryKey(_) => refill::add_primary_key(work, transaction, table, constraint),
+                _ => add_constraint(work, transaction, table, constraint),
+            }
         }
         AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
             let cascade = matches!(drop_behavior, Some(DropBehavior::Cascade));
@@ -103,7 +112,7 @@ fn alter_once(
             let clause: Vec<&str> = text.split_whitespace().take(3).collect();
             Err(unsupported(STATEMENT, &clause.join(" ")).hint(
                 "there are ADD and DROP COLUMN, ADD and DROP CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN \
-                 SET or DROP DEFAULT or NOT NULL; for tables with a time column also SET and DROP TTL, DROP PARTITION \
+                 TYPE, SET or DROP DEFAULT or NOT NULL; for tables with a time column also SET and DROP TTL, DROP PARTITION \
                  LIST and WHERE, DEDUP ENABLE and DISABLE",
             ))
         }
@@ -146,8 +155,9 @@ fn add_constraint(
     // Keys and foreign keys were checked when they were created, so only a CHECK condition still needs to read the
     // rows.
     let changed = def_of(transaction, table.id)?;
-    let added = changed.keyed.iter().flat_map(|keyed| &keyed.checks).last();
-    let Some(added) = added else { return Err(Error::internal("a condition that was just made is not there")) };
+    let Some(added) = changed.rules.checks.last() else {
+        return Err(Error::internal("a condition that was just made is not there"));
+    };
     let view = transaction.view()?;
     let sql = format!("SELECT count(*) FROM {} WHERE NOT ({})", table_text(view.catalog(), table), added.sql);
     let refused = work.number(view, &sql)?;
@@ -313,7 +323,7 @@ fn rename_table(
 fn alter_column(
     work: &mut Work<'_>,
     transaction: &mut Transaction,
-    table: &TableDef,
+    table: &Arc<TableDef>,
     name: &Ident,
     operation: &AlterColumnOperation,
 ) -> Result<()> {
@@ -330,10 +340,8 @@ fn alter_column(
             check_no_nulls(work, transaction, table, &column.name)?;
             transaction.set_nullable(table.id, column.id, false)
         }
-        AlterColumnOperation::SetDataType { .. } => {
-            return Err(unsupported("ALTER TABLE ALTER COLUMN", "SET DATA TYPE").hint(
-                "add a column of the new type, UPDATE it from the old one, drop the old one, rename the new one",
-            ));
+        AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
+            refill::set_type(work, transaction, table, column, data_type, using.as_ref())
         }
         AlterColumnOperation::AddGenerated { .. } => {
             return Err(unsupported("ALTER TABLE ALTER COLUMN", "ADD GENERATED"));

@@ -19,8 +19,9 @@ use super::row_sink::{ColumnSource, RowSink};
 use super::write::ChangeSyntax;
 use super::write::binder::WriteBinder;
 use crate::cell_builder::{CellBuilder, Conversion};
+use crate::names::DEFAULT_SCHEMA;
 use crate::outside::outside_schema;
-use crate::parse::{Statement, StatementBody};
+use crate::parse::StatementBody;
 use crate::row_builder::RowBuilder;
 use crate::session::{Session, Work};
 
@@ -95,14 +96,18 @@ impl Session {
     pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
         self.check_append(schema, table, Some(columns))?;
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let name = format!("{}.{}", quote(schema), quote(table));
+        // A bare name may mean a temporary table.
+        let name = match schema == DEFAULT_SCHEMA {
+            true => quote(table),
+            false => format!("{}.{}", quote(schema), quote(table)),
+        };
         let names = match columns {
             [] => String::new(),
             names => format!(" ({})", names.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")),
         };
         // The code of INSERT binds the names. The query only makes a whole statement of them, and is never bound.
         let statement = self.parse_one(&format!("INSERT INTO {name}{names} SELECT 1"))?;
-        self.work_on(&statement, &[], |work| work.append_plan(&statement))
+        self.work_on(&statement, &[], |work| work.append_plan())
     }
 
     /// The columns that get values when rows are added to a table, as [`Session::plan_append`] plans it, with the types
@@ -139,8 +144,8 @@ impl Session {
 }
 
 impl Work<'_> {
-    fn append_plan(&mut self, statement: &Statement) -> Result<AppendPlan> {
-        let StatementBody::Sql(sql) = statement.body() else { return Err(not_an_insert()) };
+    fn append_plan(&mut self) -> Result<AppendPlan> {
+        let StatementBody::Sql(sql) = self.statement.body() else { return Err(not_an_insert()) };
         let Some(ChangeSyntax { change: sqlparser::ast::Statement::Insert(insert), .. }) = ChangeSyntax::of(sql) else {
             return Err(not_an_insert());
         };

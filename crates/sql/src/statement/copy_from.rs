@@ -169,10 +169,11 @@ impl Load {
         options: &CopyFromOptions,
     ) -> Result<u64> {
         let Load { write: BoundWrite { tag, table, plan, .. }, columns } = self;
-        // A keyed table stores each row at its key, so it cannot take whole blocks.
-        let blocks = match &table.keyed {
-            Some(_) => None,
-            None => files.parquet_blocks(&columns)?,
+        // A keyed table stores each row at its key, so it cannot take whole blocks. Conditions and sequences need the
+        // rows in batches, too.
+        let blocks = match table.keyed.is_none() && table.rules.is_empty() {
+            true => files.parquet_blocks(&columns)?,
+            false => None,
         };
         let mut load = RunningLoad { executor: WriteExecutor::new(work, tag, table, &plan)?, files };
         match blocks {

@@ -9,6 +9,7 @@ use super::relation::{self, NamedRelation};
 use super::sql_text::{self, quoted};
 use crate::files::{WriteOptions, writer};
 use crate::names::qualified;
+use crate::outcome::RowStream;
 use crate::parse::{CopyOption, CopySource};
 use crate::session::Work;
 
@@ -30,7 +31,12 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
         }
     };
     // The query is planned by now, so a wrong query leaves no file.
-    let mut file = writer(path, &rows.schema(), &write)?;
+    write_rows(work, path, rows, &write)
+}
+
+/// Writes rows to a file. Returns their number.
+pub(super) fn write_rows(work: &Work<'_>, path: &str, rows: RowStream, options: &WriteOptions) -> Result<u64> {
+    let mut file = writer(path, &rows.schema(), options)?;
     for batch in rows {
         work.cancel.check()?;
         file.write(&batch?)?;

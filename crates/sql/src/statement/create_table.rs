@@ -9,7 +9,9 @@ use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_storage::TableDef;
 use rowmill_txn::{ColumnSpec, Transaction};
-use sqlparser::ast::{ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query};
+use sqlparser::ast::{
+    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, ObjectName, OnCommit, Query, SqlOption,
+};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::{check_distinct, check_name, column_spec, spec_with_options};
@@ -20,16 +22,17 @@ use super::sequence::add_identities;
 use super::time_clause;
 use super::write::binder::WriteBinder;
 use super::write::executor::WriteExecutor;
-use crate::names::{QualifiedName, qualified};
+use crate::names::{QualifiedName, identifiers, qualified};
 use crate::outcome::{Outcome, RowStream};
 use crate::query::kinds_of;
-use crate::session::Work;
+use crate::session::{Work, temporary};
 
 pub(super) const STATEMENT: &str = "CREATE TABLE";
 
 /// The parts of the syntax tree that we execute. All others were refused.
 struct TableDefinition<'a> {
     name: QualifiedName,
+    is_temporary: bool,
     or_replace: bool,
     if_not_exists: bool,
     columns: &'a [ColumnDef],
@@ -39,9 +42,14 @@ struct TableDefinition<'a> {
 
 pub(crate) fn run(work: &mut Work<'_>, create: &CreateTable) -> Result<Outcome> {
     let definition = definition(work, create)?;
-    work.write(|work, transaction| match definition.query {
-        None => create_empty(work, transaction, &definition),
-        Some(query) => create_from(work, transaction, &definition, query),
+    work.write(|work, transaction| {
+        if definition.is_temporary {
+            temporary::make_schema(transaction, &definition.name.schema)?;
+        }
+        match definition.query {
+            None => create_empty(work, transaction, &definition),
+            Some(query) => create_from(work, transaction, &definition, query),
+        }
     })
 }
 
@@ -214,8 +222,45 @@ fn no_columns(name: &QualifiedName) -> Error {
         .hint("a table needs at least one: CREATE TABLE t (a BIGINT)")
 }
 
+/// Returns the name of a new temporary table, which is in the connection's own schema.
+fn temporary_name(work: &mut Work<'_>, name: &ObjectName) -> Result<QualifiedName> {
+    let schema = work.session.temporary_schema().to_owned();
+    let parts = identifiers(name)?;
+    if let [of, _] = parts.as_slice()
+        && of.value != "pg_temp"
+    {
+        let what = format!("a temporary table belongs to its connection, so it cannot be in the schema \"{of}\"");
+        return Err(Error::new(ErrorKind::InvalidDefinition, what));
+    }
+    Ok(QualifiedName { schema, ..qualified(name, work.statement.spellings())? })
+}
+
+/// Accepts `WITH (fillfactor = n)`, which PostgreSQL's tools write, and refuses all other options.
+fn accept_options(work: &mut Work<'_>, options: &CreateTableOptions) -> Result<()> {
+    let options = match options {
+        CreateTableOptions::None => return Ok(()),
+        CreateTableOptions::With(options) => options,
+        _ => return Err(unsupported(STATEMENT, "a list of options")),
+    };
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(unsupported(STATEMENT, &format!("WITH ({option})")));
+        };
+        if key.value != "fillfactor" {
+            return Err(unsupported(STATEMENT, &format!("WITH ({key})")).hint("the only option is fillfactor"));
+        }
+        let is_percentage = value.to_string().parse().is_ok_and(|percent: u8| (10..=100).contains(&percent));
+        if !is_percentage {
+            let what = format!("fillfactor = {value} is not a whole number from 10 to 100");
+            return Err(Error::new(ErrorKind::InvalidParameter, what));
+        }
+        work.notice("fillfactor has no effect: pages are always filled as far as their rows allow");
+    }
+    Ok(())
+}
+
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<TableDefinition<'a>> {
+fn definition<'a>(work: &mut Work<'_>, create: &'a CreateTable) -> Result<TableDefinition<'a>> {
     let CreateTable {
         or_replace,
         temporary,
@@ -282,10 +327,11 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<TableDefin
             .hint("SELECT ... FROM 'file.parquet' reads a file in place, COPY table FROM 'file' loads it"));
     }
     let hive_format = hive_formats.as_ref().is_some_and(|format| *format != Default::default());
+    // A temporary table keeps its rows until the connection closes.
+    let keeps_rows = on_commit.is_none() || *temporary && *on_commit == Some(OnCommit::PreserveRows);
     refuse(
         STATEMENT,
         [
-            (*temporary, "TEMPORARY"),
             (*dynamic, "DYNAMIC"),
             (*global == Some(true), "GLOBAL"),
             (*global == Some(false), "LOCAL"),
@@ -295,7 +341,6 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<TableDefin
             (*snapshot, "SNAPSHOT"),
             (*hive_distribution != HiveDistributionStyle::NONE, "PARTITIONED BY"),
             (hive_format, "ROW FORMAT or STORED AS"),
-            (*table_options != CreateTableOptions::None, "WITH or another list of options"),
             (file_format.is_some(), "STORED AS"),
             (location.is_some(), "LOCATION"),
             (*without_rowid, "WITHOUT ROWID"),
@@ -303,7 +348,7 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<TableDefin
             (clone.is_some(), "CLONE"),
             (version.is_some(), "a table version"),
             (comment.is_some(), "COMMENT"),
-            (on_commit.is_some(), "ON COMMIT"),
+            (!keeps_rows, "ON COMMIT DROP or DELETE ROWS"),
             (on_cluster.is_some(), "ON CLUSTER"),
             (primary_key.is_some(), "PRIMARY KEY after the list of columns"),
             (order_by.is_some(), "ORDER BY"),
@@ -341,8 +386,14 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<TableDefin
             (*or_replace && *if_not_exists, "OR REPLACE together with IF NOT EXISTS"),
         ],
     )?;
+    accept_options(work, table_options)?;
+    let name = match *temporary {
+        true => temporary_name(work, name)?,
+        false => qualified(name, work.statement.spellings())?,
+    };
     Ok(TableDefinition {
-        name: qualified(name, work.statement.spellings())?,
+        name,
+        is_temporary: *temporary,
         or_replace: *or_replace,
         if_not_exists: *if_not_exists,
         columns,

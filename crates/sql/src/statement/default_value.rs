@@ -17,7 +17,7 @@ use super::cell::LiteralCell;
 use super::clause::unsupported;
 use super::row_expr::RowExpr;
 use super::sql_text;
-use crate::assign::assign;
+use crate::assign::{assign, check_pair};
 use crate::deep::with_room;
 use crate::session::Work;
 use crate::walk::has_query;
@@ -144,8 +144,10 @@ fn literal_or_computed(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlTyp
 
 /// Evaluates an expression once. A volatile one is kept, so that it can be evaluated for every row.
 fn evaluate(bound: RowExpr, kind: &SqlType, column: &str) -> Result<ComputedDefault> {
-    // We evaluate a volatile expression too, so that a type or value that cannot be stored is found before any row is
-    // written.
-    let value = assign(&bound.values(&[], 1)?, kind, column)?;
-    Ok(if bound.is_volatile() { ComputedDefault::PerRow(Box::new(bound)) } else { ComputedDefault::Same(value) })
+    if bound.is_volatile() {
+        // Only the type is checked now: an evaluation could take a number from a sequence, which a row should get.
+        check_pair(bound.kind(), kind, column)?;
+        return Ok(ComputedDefault::PerRow(Box::new(bound)));
+    }
+    Ok(ComputedDefault::Same(assign(&bound.values(&[], 1)?, kind, column)?))
 }

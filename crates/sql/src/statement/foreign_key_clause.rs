@@ -11,7 +11,7 @@
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::roles::{ObjectId, Rights};
-use rowmill_txn::{ForeignKeyDef, ReferentialAction, Transaction};
+use rowmill_txn::{Catalog, ForeignKeyDef, ReferentialAction, Transaction};
 use sqlparser::ast::{
     ConstraintReferenceMatchKind, Expr, ForeignKeyConstraint, Ident, ObjectName, ReferentialAction as Written,
 };
@@ -24,6 +24,7 @@ use super::sql_text;
 use crate::access::Access;
 use crate::names::{lower, qualified};
 use crate::session::Work;
+use crate::session::temporary::is_temporary;
 use crate::walk::any_expr;
 
 /// A foreign key as written.
@@ -88,6 +89,7 @@ impl<'a> ForeignKeyClause<'a> {
         check_name(&name)?;
         let parent_name = qualified(self.parent, work.statement.spellings())?;
         let parent = relation::table(transaction.view()?.catalog(), &parent_name)?;
+        check_lifetimes(transaction.catalog(), &name, &def, &parent)?;
         if parent.id != table {
             // A table that refers to another one keeps the owner of that one from deleting rows.
             let access = Access::of(transaction.catalog(), work.actor());
@@ -115,6 +117,17 @@ impl<'a> ForeignKeyClause<'a> {
     }
 }
 
+/// Refuses a foreign key between a temporary table and another one, because the temporary one ends first.
+fn check_lifetimes(catalog: &Catalog, name: &str, table: &TableDef, parent: &TableDef) -> Result<()> {
+    let ends = |table: &TableDef| catalog.schema_by_id(table.schema).is_some_and(|schema| is_temporary(&schema.name));
+    if ends(table) == ends(parent) {
+        return Ok(());
+    }
+    let temporary = if ends(table) { table } else { parent };
+    let what = format!("foreign key {name} is between a temporary table, \"{}\", and another one", temporary.name);
+    Err(Error::new(ErrorKind::InvalidDefinition, what).hint("both tables must be temporary, or none"))
+}
+
 /// Refuses a table with a foreign key whose action would change columns that a CHECK reads. Actions write rows inside
 /// the transaction, where no CHECK is evaluated.
 pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
@@ -135,7 +148,7 @@ pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
-    for check in &keyed.checks {
+    for check in &table.rules.checks {
         let condition = sql_text::query(&format!("SELECT ({})", check.sql), work.settings())?;
         let names = |column: &str| {
             any_expr(&condition, |expr| match expr {

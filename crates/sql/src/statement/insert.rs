@@ -15,7 +15,7 @@ use sqlparser::ast::{self, Ident, Insert, ObjectName, Query, SetExpr, TableObjec
 use super::cell::LiteralCell;
 use super::clause::{refuse, unsupported};
 use super::row_sink;
-use super::write::binder::WriteBinder;
+use super::write::binder::{self, WriteBinder};
 use super::write::{BoundWrite, ValueRows, only_body};
 use crate::names::{identifiers, qualified};
 
@@ -46,7 +46,7 @@ impl WriteBinder<'_> {
             on,
             returning,
             output,
-            replace_into,
+            replace_into: _,
             priority,
             insert_alias,
             settings,
@@ -62,13 +62,11 @@ impl WriteBinder<'_> {
             || multi_table_else_clause.is_some();
         let clauses = [
             (!optimizer_hints.is_empty(), "an optimizer hint"),
-            (or.is_some(), "OR"),
             (*ignore, "IGNORE"),
             (*overwrite, "OVERWRITE"),
             (!assignments.is_empty(), "SET"),
             (partitioned.is_some() || !after_columns.is_empty(), "PARTITION"),
             (output.is_some(), "OUTPUT"),
-            (*replace_into, "REPLACE"),
             (priority.is_some(), "a priority"),
             (insert_alias.is_some(), "an alias of the row"),
             (settings.is_some(), "SETTINGS"),
@@ -83,9 +81,16 @@ impl WriteBinder<'_> {
         let table = self.table(&name)?;
         let alias = table_alias.as_ref().map_or(&*name.name, |alias| &*alias.alias.value);
         let names = columns.iter().map(|name| column_name(STATEMENT, name)).collect::<Result<Vec<&Ident>>>()?;
-        let (source, targets, values) = self.inserted_rows(&table, &names, with, source.as_deref())?;
+        let (source, targets, values) = match self.work.statement.inserts_by_name() {
+            true => self.rows_by_name(&table, &names, with, source.as_deref())?,
+            false => self.inserted_rows(&table, &names, with, source.as_deref())?,
+        };
         let row = self.row_of(&table, &targets)?;
-        let conflict = on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?;
+        let conflict = match (or, on) {
+            (Some(_), Some(_)) => return Err(unsupported(STATEMENT, "OR together with ON CONFLICT")),
+            (Some(or), None) => self.or_clause(&table, alias, *or, &targets)?,
+            (None, on) => on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?,
+        };
         let returning = self.returning(&table, alias, returning.as_deref())?;
         let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
         self.insertion(write, conflict, values)
@@ -128,6 +133,29 @@ impl WriteBinder<'_> {
         check_generated(table, &targets, |_, _| false)?;
         let query = self.query(&with_outer(with, query)?)?;
         check_width(table, &targets, query.query.output.len())?;
+        Ok((WriteSource::Query(query), targets, None))
+    }
+}
+
+impl WriteBinder<'_> {
+    /// Returns the source of `INSERT INTO t BY NAME query`: the names of the query's columns say where its values go.
+    fn rows_by_name<'s>(
+        &self,
+        table: &TableDef,
+        names: &[&Ident],
+        with: Option<&With>,
+        source: Option<&'s Query>,
+    ) -> Result<(WriteSource<BoundQuery>, Vec<usize>, Option<ValueRows<'s>>)> {
+        let clause = "INSERT BY NAME";
+        refuse(clause, [(!names.is_empty(), "a list of columns")])?;
+        let query = source.filter(|query| plain_values(query).is_none());
+        let query = query.ok_or_else(|| {
+            unsupported(clause, "VALUES, whose columns have no names,")
+                .hint("INSERT INTO t (a, b) VALUES ... has names")
+        })?;
+        let query = self.query(&with_outer(with, query)?)?;
+        let targets = binder::targets(table, query.query.output.iter().map(|(_, name)| name.as_ref()))?;
+        check_generated(table, &targets, |_, _| false)?;
         Ok((WriteSource::Query(query), targets, None))
     }
 }

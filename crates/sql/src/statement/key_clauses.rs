@@ -5,8 +5,8 @@
 //! id BIGINT, ..., PRIMARY KEY (id), CONSTRAINT codes UNIQUE (code), CHECK (price > 0)
 //! ```
 //!
-//! A table with a primary key is a keyed table. Only a keyed table can have the other constraints, because they need an
-//! index that finds a row by its values. A constraint without a name gets one from its table and columns.
+//! A table with a primary key is a keyed table. Only a keyed table can have `UNIQUE` and foreign keys, because they need
+//! an index that finds a row by its values. Both kinds of tables can have `CHECK`. A constraint without a name gets one from its table and columns.
 
 use std::sync::Arc;
 
@@ -70,33 +70,25 @@ impl<'a> KeyClauses<'a> {
         for constraint in constraints {
             clauses.add_constraint(statement, constraint)?;
         }
-        match clauses.first_constraint() {
+        match clauses.first_indexed() {
             Some(clause) if clauses.primary.is_none() => Err(needs_key(statement, clause)),
             _ => Ok(clauses),
         }
     }
 
-    /// Reads the constraint that `ALTER TABLE` adds. It cannot be a primary key, which only `CREATE TABLE` declares.
+    /// Reads the constraint that `ALTER TABLE` adds. For a primary key it has only that.
     pub(super) fn of_addition(statement: &str, constraint: &'a TableConstraint, table: &TableDef) -> Result<Self> {
         let mut clauses = KeyClauses::default();
         clauses.add_constraint(statement, constraint)?;
-        match clauses.first_constraint() {
-            _ if clauses.primary.is_some() => {
-                Err(unsupported(statement, "a PRIMARY KEY")
-                    .hint("CREATE TABLE ... AS SELECT copies the rows under a key"))
-            }
+        match clauses.first_indexed() {
             Some(clause) if table.keyed.is_none() => Err(needs_key(statement, clause)),
             _ => Ok(clauses),
         }
     }
 
     /// Returns the name of the first clause that needs a primary key.
-    fn first_constraint(&self) -> Option<&'static str> {
-        let clauses = [
-            (self.unique.is_empty(), "UNIQUE"),
-            (self.checks.is_empty(), "CHECK"),
-            (self.foreign.is_empty(), "FOREIGN KEY"),
-        ];
+    fn first_indexed(&self) -> Option<&'static str> {
+        let clauses = [(self.unique.is_empty(), "UNIQUE"), (self.foreign.is_empty(), "FOREIGN KEY")];
         clauses.into_iter().find(|(is_empty, _)| !is_empty).map(|(_, clause)| clause)
     }
 
@@ -207,6 +199,12 @@ impl<'a> KeyClauses<'a> {
         key.columns.iter().map(part).collect::<Result<_>>().map(Some)
     }
 
+    /// Returns the columns of the primary key that `ALTER TABLE` adds.
+    pub(super) fn added_primary_key(&self, work: &Work<'_>, table: &TableDef) -> Result<Vec<KeyColumn>> {
+        let key = self.primary.as_ref().ok_or_else(|| Error::internal("a primary key was read"))?;
+        key_parts(work, table, &key.columns)
+    }
+
     /// Creates the indexes, conditions and foreign keys of the table.
     pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
         // Each step reads the definition again, because the one before it has changed it.
@@ -237,8 +235,10 @@ impl<'a> KeyClauses<'a> {
 }
 
 fn needs_key(statement: &str, clause: &str) -> Error {
-    unsupported(statement, &format!("{clause} on a table without a primary key"))
-        .hint("declare a PRIMARY KEY: only tables with one can have this constraint")
+    unsupported(statement, &format!("{clause} on a table without a primary key")).hint(
+        "declare a PRIMARY KEY for rows that are looked up and changed one by one; a table without one is for rows \
+         that are appended and read in bulk, and it can have CHECK and NOT NULL",
+    )
 }
 
 pub(super) const DEFERRED: &str = "DEFERRABLE or another characteristic of a constraint";
@@ -281,8 +281,8 @@ pub(super) fn free_name(table: &TableDef, columns: &[&Ident], ending: &str) -> S
     let is_free = |name: &str| {
         !table.keyed.as_ref().is_some_and(|keyed| {
             let mut indexes = keyed.indexes.iter();
-            indexes.any(|index| lower(&index.name) == lower(name)) || keyed.has_constraint(name)
-        })
+            indexes.any(|index| lower(&index.name) == lower(name))
+        }) && !table.has_constraint(name)
     };
     if is_free(&name) {
         return name;

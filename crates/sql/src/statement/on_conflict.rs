@@ -5,8 +5,8 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::ScalarExpr;
 use rowmill_plan::program::ConflictTarget;
 use rowmill_plan::write::{ConflictAssignments, WriteConflict};
-use rowmill_storage::{KeyColumn, TableDef};
-use sqlparser::ast::{self, Expr, OnConflictAction, OnInsert};
+use rowmill_storage::{ColumnDef, KeyColumn, TableDef};
+use sqlparser::ast::{self, Expr, Ident, OnConflictAction, OnInsert, SqliteOnConflict};
 
 use super::assignments::{AssignedValue, Assignments};
 use super::clause::unsupported;
@@ -29,6 +29,50 @@ impl WriteBinder<'_> {
             OnConflictAction::DoNothing => None,
             OnConflictAction::DoUpdate(update) => Some(self.conflict_update(table, alias, update)?),
         };
+        Ok(WriteConflict { target, update })
+    }
+
+    /// Binds `INSERT OR REPLACE` and `INSERT OR IGNORE`. `targets` are the columns that the statement gives values for.
+    pub(super) fn or_clause(
+        &self,
+        table: &TableDef,
+        alias: &str,
+        or: SqliteOnConflict,
+        targets: &[usize],
+    ) -> Result<Option<WriteConflict>> {
+        match or {
+            // Without a clause, an INSERT that meets a row with its key undoes its changes, too.
+            SqliteOnConflict::Abort => Ok(None),
+            SqliteOnConflict::Ignore => {
+                Ok(Some(WriteConflict { target: self.conflict_target(table, None)?, update: None }))
+            }
+            SqliteOnConflict::Replace => self.replacement(table, alias, targets).map(Some),
+            SqliteOnConflict::Fail | SqliteOnConflict::Rollback => {
+                Err(unsupported("INSERT", &or.to_string()).hint("there are OR REPLACE, OR IGNORE and OR ABORT"))
+            }
+        }
+    }
+
+    /// Returns the change of `INSERT OR REPLACE`: the row that has the key gets all values that the statement gives.
+    fn replacement(&self, table: &TableDef, alias: &str, targets: &[usize]) -> Result<WriteConflict> {
+        let target = self.conflict_target(table, None)?;
+        let keyed = table.keyed.as_ref().ok_or_else(|| Error::internal("a table without keys has no conflicts"))?;
+        if keyed.indexes.iter().any(|index| index.unique) {
+            let what = format!("INSERT OR REPLACE into table \"{}\", which has several unique keys", table.name);
+            return Err(Error::new(ErrorKind::Unsupported, what)
+                .hint("INSERT ... ON CONFLICT (columns) DO UPDATE SET names the key that is meant"));
+        }
+        let is_key = |column: &ColumnDef| keyed.key.iter().any(|part| part.column == column.id);
+        let mut values = Vec::new();
+        for place in targets.iter().copied().filter(|place| !is_key(&table.columns[*place])) {
+            let column = &table.columns[place];
+            let name = Ident::with_quote('"', lower(&column.name));
+            let new = Expr::CompoundIdentifier(vec![Ident::new(NEW_ROW), name]);
+            let mut bound = self.exprs(&[(&new, None)], &[(alias, table), (NEW_ROW, table)], "INSERT OR REPLACE")?;
+            values.extend(bound.exprs.pop().map(|value| (place, value)));
+        }
+        let update = (!values.is_empty()).then_some(ConflictAssignments { values, filter: None });
+        let target = if update.is_some() { ConflictTarget::PrimaryKey } else { target };
         Ok(WriteConflict { target, update })
     }
 
@@ -58,7 +102,7 @@ impl WriteBinder<'_> {
     }
 
     fn conflict_target(&self, table: &TableDef, target: Option<&ast::ConflictTarget>) -> Result<ConflictTarget> {
-        let Some(keyed) = &table.keyed else { return Err(unsupported("INSERT", "ON CONFLICT without a primary key")) };
+        let Some(keyed) = &table.keyed else { return Err(no_key(table)) };
         let places = |parts: &[KeyColumn]| {
             let mut places: Vec<Option<usize>> = parts.iter().map(|part| table.column_by_id(part.column)).collect();
             // The order of the columns does not matter, so we compare sorted lists.
@@ -93,6 +137,13 @@ impl WriteBinder<'_> {
             }
         }
     }
+}
+
+/// Returns the error for a table whose rows have no keys that could be taken.
+fn no_key(table: &TableDef) -> Error {
+    let what = format!("table \"{}\" has no primary key, so no row of it can conflict with a new row", table.name);
+    Error::new(ErrorKind::InvalidDefinition, what)
+        .hint("ON CONFLICT, OR REPLACE and OR IGNORE need a table with a PRIMARY KEY; MERGE works without one")
 }
 
 /// Gives an expression without a type (which is NULL) the type of its column, because programs hold only values with

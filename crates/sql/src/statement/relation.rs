@@ -8,6 +8,7 @@ use rowmill_txn::roles::ObjectId;
 use rowmill_txn::{Catalog, SchemaDef, ViewDef};
 
 use crate::names::{DEFAULT_SCHEMA, QualifiedName};
+use crate::session::temporary::is_temporary;
 
 /// A relation that a name refers to.
 #[derive(Clone, Debug)]
@@ -180,7 +181,8 @@ pub(crate) fn written(name: &QualifiedName) -> String {
 /// Returns the bare and the qualified name of every relation of `kinds`.
 fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, String)> {
     let mut names = Vec::new();
-    for schema in catalog.schemas() {
+    // Temporary tables of other connections are no help.
+    for schema in catalog.schemas().filter(|schema| !is_temporary(&schema.name)) {
         let mut push = |name: &String| {
             let written = if schema.name == DEFAULT_SCHEMA { name.clone() } else { format!("{}.{name}", schema.name) };
             names.push((name.clone(), written));

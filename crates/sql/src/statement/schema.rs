@@ -10,6 +10,7 @@ use crate::information_schema::INFORMATION_SCHEMA;
 use crate::names::identifiers;
 use crate::outcome::Outcome;
 use crate::session::Work;
+use crate::session::temporary::is_reserved;
 
 const STATEMENT: &str = "CREATE SCHEMA";
 
@@ -37,6 +38,10 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
     let last = identifiers(name)?.pop().expect("the name of a schema has a last part");
     let spelled = work.statement.spell(last);
     check_name(spelled)?;
+    if is_reserved(lower) {
+        let what = format!("the name \"{lower}\" is reserved for temporary tables");
+        return Err(Error::new(ErrorKind::InvalidDefinition, what).hint("choose another name"));
+    }
     work.write(|work, transaction| {
         let exists = match transaction.view()?.catalog().schema(lower) {
             Some(schema) => Some(schema.name.clone()),

@@ -1,8 +1,8 @@
 //! `SHOW`: lists objects and shows how they were defined.
 
-use rowmill_base::{ColumnId, Error, ErrorKind, Result};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::{ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
-use rowmill_txn::{Catalog, SchemaDef};
+use rowmill_txn::{Catalog, SchemaDef, ViewDef};
 use sqlparser::ast::{
     ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
     ShowStatementOptions, Statement,
@@ -196,40 +196,55 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     let schema = view.catalog().schema_by_id(found.schema()).expect("a relation lives in a schema");
     let qualifier = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", name_text(&schema.name)) };
     let text = match &found {
-        NamedRelation::Table(table) => create_table(view.catalog(), table, &qualifier),
-        NamedRelation::Sequence(sequence) => {
-            let options = sequence.keyed.as_ref().and_then(|keyed| keyed.sequence.as_ref()).map(sequence_options);
-            format!("CREATE SEQUENCE {qualifier}{}{}", name_text(&sequence.name), options.unwrap_or_default())
-        }
+        NamedRelation::Table(table) => create_table(view.catalog(), table, &qualifier, &|_| None),
+        NamedRelation::Sequence(sequence) => create_sequence(sequence, &qualifier, None),
         NamedRelation::Materialized(table) => create_materialized(view.catalog(), table, &qualifier),
-        NamedRelation::View(view) => {
-            let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
-            let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
-            format!("CREATE VIEW {qualifier}{}{columns} AS {}", name_text(&view.name), view.sql)
-        }
+        NamedRelation::View(view) => create_view(view, &qualifier),
     };
     let mut rows = TextRows::new(["name", "sql"]);
     rows.push([Some(found.name().to_string()), Some(text)]);
     rows.outcome()
 }
 
+/// Returns a statement that creates an equal view.
+pub(super) fn create_view(view: &ViewDef, qualifier: &str) -> String {
+    let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
+    let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+    format!("CREATE VIEW {qualifier}{}{columns} AS {}", name_text(&view.name), view.sql)
+}
+
+/// Returns a statement that creates an equal sequence, or one that counts as `counting` says.
+pub(super) fn create_sequence(sequence: &TableDef, qualifier: &str, counting: Option<&SequenceDef>) -> String {
+    let counting = counting.or_else(|| sequence.keyed.as_ref()?.sequence.as_ref());
+    let options = counting.map(sequence_options).unwrap_or_default();
+    format!("CREATE SEQUENCE {qualifier}{}{options}", name_text(&sequence.name))
+}
+
 /// Returns a statement that creates an equal materialized view.
-fn create_materialized(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
+pub(super) fn create_materialized(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
     let view = catalog.materialized(table.id).expect("the table is a materialized view");
     let columns: Vec<String> = table.columns.iter().map(|column| name_text(&column.name)).collect();
     let (name, columns, rule) = (name_text(&table.name), columns.join(", "), rule_text(view.refresh));
     format!("CREATE MATERIALIZED VIEW {qualifier}{name} ({columns}) {rule} AS {}", view.sql)
 }
 
-/// Returns the statements that create an equal table with its indexes.
-fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
+/// Returns the statements that create an equal table with its indexes. `counting` says how sequences of identity columns
+/// count, if not as they are defined.
+pub(super) fn create_table(
+    catalog: &Catalog,
+    table: &TableDef,
+    qualifier: &str,
+    counting: &dyn Fn(TableId) -> Option<SequenceDef>,
+) -> String {
     let columns: Vec<String> = table
         .columns
         .iter()
         .map(|column| {
             let not_null = if column.nullable { "" } else { " NOT NULL" };
             let default = column.default.as_ref().map_or(String::new(), |text| format!(" DEFAULT {text}"));
-            let identity = table.identity(column.id).map_or(String::new(), |identity| identity_text(catalog, identity));
+            let identity = table
+                .identity(column.id)
+                .map_or(String::new(), |identity| identity_text(catalog, identity, counting(identity.sequence)));
             format!("{} {}{not_null}{default}{identity}", name_text(&column.name), column.kind)
         })
         .chain(keys(catalog, table))
@@ -264,8 +279,9 @@ fn generated_name(table: &TableDef, columns: &[ColumnId], ending: &str) -> Strin
     parts.join("_").to_lowercase()
 }
 
-fn identity_text(catalog: &Catalog, identity: &IdentityDef) -> String {
-    let sequence = catalog.table_by_id(identity.sequence).and_then(|def| def.keyed.as_ref()?.sequence);
+fn identity_text(catalog: &Catalog, identity: &IdentityDef, counting: Option<SequenceDef>) -> String {
+    let defined = || catalog.table_by_id(identity.sequence).and_then(|def| def.keyed.as_ref()?.sequence);
+    let sequence = counting.or_else(defined);
     let options = sequence.as_ref().map(sequence_options).unwrap_or_default();
     let when = if identity.always { "ALWAYS" } else { "BY DEFAULT" };
     format!(" GENERATED {when} AS IDENTITY ({})", options.trim_start())
@@ -279,12 +295,12 @@ fn sequence_options(sequence: &SequenceDef) -> String {
 
 /// Returns the keys and conditions of a table. Indexes that are not unique have their own statements.
 fn keys(catalog: &Catalog, table: &TableDef) -> Vec<String> {
-    let Some(keyed) = &table.keyed else { return Vec::new() };
+    let checks = table.rules.checks.iter();
+    let checks = checks.map(|check| format!("CONSTRAINT {} CHECK ({})", name_text(&check.name), check.sql));
+    let Some(keyed) = &table.keyed else { return checks.collect() };
     let list = |parts: &[KeyColumn]| key_columns(table, parts);
     let unique = keyed.indexes.iter().filter(|index| index.unique);
     let unique = unique.map(|index| format!("CONSTRAINT {} UNIQUE ({})", name_text(&index.name), list(&index.parts)));
-    let checks = keyed.checks.iter();
-    let checks = checks.map(|check| format!("CONSTRAINT {} CHECK ({})", name_text(&check.name), check.sql));
     let foreign = keyed.foreign_keys.iter().map(|key| foreign_key(catalog, table, key));
     let primary = format!("PRIMARY KEY ({})", list(&keyed.key));
     std::iter::once(primary).chain(unique).chain(checks).chain(foreign).collect()

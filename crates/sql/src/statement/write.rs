@@ -5,13 +5,16 @@
 //!                                                                               -> crate::program, over keyed tables
 //! ```
 //!
+//! `changing_with` runs statements whose `WITH` clause changes rows: several changes, one after the other.
+//!
 //! Each statement destructures its syntax tree in a file of its own, as methods of [`WriteBinder`].
 
 pub(crate) mod binder;
+pub(crate) mod changing_with;
 pub(super) mod conflict;
 pub(super) mod executor;
 pub(super) mod keys;
-mod waiting;
+pub(super) mod waiting;
 
 use std::sync::Arc;
 

@@ -52,8 +52,8 @@ impl Transaction {
                 return Err(duplicate_column(&column.name, name));
             }
         }
-        let def =
-            TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None, time: None };
+        let (keyed, time, rules) = Default::default();
+        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed, time, rules };
         self.catalog_mut()?.put_table(Arc::new(def))?;
         self.claim(ObjectId::Table(id))?;
         Ok(id)

@@ -38,10 +38,8 @@ fn table(number: u32) -> TableDef {
         },
         stored: Vec::new(),
         indexes: Vec::new(),
-        checks: Vec::new(),
         foreign_keys: if number == 1 { vec![parents] } else { Vec::new() },
         referrers: Vec::new(),
-        identities: Vec::new(),
         sequence: None,
     };
     TableDef {
@@ -53,5 +51,6 @@ fn table(number: u32) -> TableDef {
         next_column: ColumnId(3),
         keyed: (number > 0).then(|| Arc::new(keyed)),
         time: None,
+        rules: Default::default(),
     }
 }

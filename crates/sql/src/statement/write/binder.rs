@@ -178,12 +178,15 @@ impl<'a> WriteBinder<'a> {
 
     /// Binds the conditions of a table.
     pub(in crate::statement) fn checks(&self, table: &TableDef) -> Result<Vec<WriteCheck>> {
-        let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else { return Ok(Vec::new()) };
+        let defs = &table.rules.checks;
+        if defs.is_empty() {
+            return Ok(Vec::new());
+        }
         let parse = |sql: &str| sql_text::expr(sql, self.work.settings());
-        let exprs = keyed.checks.iter().map(|check| parse(&check.sql)).collect::<Result<Vec<Expr>>>()?;
+        let exprs = defs.iter().map(|check| parse(&check.sql)).collect::<Result<Vec<Expr>>>()?;
         let wanted: Vec<_> = exprs.iter().map(|expr| (expr, Some(&DataType::Boolean))).collect();
         let bound = self.exprs(&wanted, &[(&lower(&table.name), table)], "CHECK")?;
-        let checks = keyed.checks.iter().zip(bound.exprs);
+        let checks = defs.iter().zip(bound.exprs);
         let check = |(def, condition): (&rowmill_storage::CheckDef, ScalarExpr)| WriteCheck {
             name: def.name.clone(),
             sql: def.sql.clone(),

@@ -9,12 +9,12 @@ use rowmill_storage::spill::{BatchCodec, SectionReader, SpillSection, SpillWrite
 use rowmill_storage::value_bytes;
 
 /// The holder of rows that wait, in errors and in lists of holders.
-pub(super) const WAITING_ROWS: &str = "rows of the source of a change";
+pub(in crate::statement) const WAITING_ROWS: &str = "rows of the source of a change";
 
 /// Batches with columns of the same types. They are in memory until it has no room for another one. Then all of them go
 /// to a temporary file.
 #[derive(Debug)]
-pub(super) struct WaitingBatches {
+pub(in crate::statement) struct WaitingBatches {
     held: Vec<RecordBatch>,
     memory: Reservation,
     spilled: Option<SpilledBatches>,
@@ -31,13 +31,13 @@ struct SpilledBatches {
 }
 
 impl WaitingBatches {
-    pub(super) fn new(broker: &Broker, temp: &TempSpace) -> WaitingBatches {
+    pub(in crate::statement) fn new(broker: &Broker, temp: &TempSpace) -> WaitingBatches {
         let memory = broker.reservation(WAITING_ROWS);
         WaitingBatches { held: Vec::new(), memory, spilled: None, broker: broker.clone(), temp: temp.clone() }
     }
 
     /// Adds a batch.
-    pub(super) fn push(&mut self, batch: RecordBatch) -> Result<()> {
+    pub(in crate::statement) fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let spilled = match &mut self.spilled {
             Some(spilled) => spilled,
             None if self.memory.grow(bytes_of(&batch)).is_ok() => {
@@ -59,14 +59,16 @@ impl WaitingBatches {
     }
 
     /// Ends the additions. The batches can be read afterwards.
-    pub(super) fn finish(&mut self) -> Result<()> {
+    pub(in crate::statement) fn finish(&mut self) -> Result<()> {
         let Some(spilled) = self.spilled.as_mut().filter(|spilled| spilled.section.is_none()) else { return Ok(()) };
         spilled.section = Some(spilled.writer.end_section());
         spilled.writer.finish()
     }
 
     /// Ends the additions, and returns the batches in the order in which they were added.
-    pub(super) fn into_batches(mut self) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + 'static> {
+    pub(in crate::statement) fn into_batches(
+        mut self,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + 'static> {
         self.finish()?;
         let WaitingBatches { held, memory, spilled, .. } = self;
         let of_file = spilled.into_iter().flat_map(|spilled| {
@@ -80,7 +82,7 @@ impl WaitingBatches {
     }
 
     /// The batches, in the order in which they were added. They can be read several times.
-    pub(super) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
+    pub(in crate::statement) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
         let of_file = self.spilled.iter().flat_map(|spilled| batches_of(&spilled.codec, spilled.reader()));
         self.held.iter().cloned().map(Ok).chain(of_file)
     }
@@ -98,7 +100,7 @@ fn batches_of(codec: impl Borrow<BatchCodec>, mut reader: SectionReader) -> impl
 }
 
 /// The bytes of the values of a batch.
-pub(super) fn bytes_of(batch: &RecordBatch) -> u64 {
+pub(in crate::statement) fn bytes_of(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(value_bytes).sum()
 }
 

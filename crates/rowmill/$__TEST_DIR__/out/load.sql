@@ -1,0 +1,1 @@
+COPY t (a, b) FROM 't.parquet' (FORMAT parquet);

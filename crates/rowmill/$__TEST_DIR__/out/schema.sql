@@ -1,0 +1,1 @@
+CREATE TABLE t (a INTEGER, b TEXT, CONSTRAINT t_a_check CHECK (a > 0));

@@ -32,6 +32,7 @@ use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
 use crate::session_objects::SessionObjects;
+use crate::statement::named_statement::NamedStatements;
 use crate::statement_cache::{ParsedText, StatementCache};
 
 pub use self::admission::{Admission, AdmissionGuard};
@@ -64,6 +65,8 @@ pub struct Session {
     settings_version: u64,
     /// The tables and functions that the connection has added for its own statements.
     objects: Arc<SessionObjects>,
+    /// The statements that PREPARE has given a name.
+    pub(crate) named_statements: NamedStatements,
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
@@ -119,6 +122,7 @@ impl Session {
             client: Arc::default(),
             settings_version: 0,
             objects: Arc::default(),
+            named_statements: NamedStatements::default(),
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),

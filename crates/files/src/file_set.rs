@@ -1,5 +1,6 @@
 //! The files that a statement names, read like one file with columns.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
@@ -19,6 +20,7 @@ use crate::source_file::SourceFile;
 use crate::text_source::{Boundary, ChunkQueue};
 use crate::type_guess::Guess;
 
+mod declared;
 mod rows;
 
 /// One file, or several files with the same columns.
@@ -60,14 +62,27 @@ enum LearnedFacts {
 impl FileSet {
     /// Finds the files of a path or pattern and learns their columns.
     pub fn open(pattern: &str, options: &ReadOptions) -> Result<FileSet> {
-        let mut files = Vec::new();
+        FileSet::of_paths(paths_of(pattern, options)?, options)
+    }
+
+    /// Finds the files of several paths or patterns and learns their columns.
+    pub fn open_all(patterns: &[String], options: &ReadOptions) -> Result<FileSet> {
+        let mut paths = Vec::new();
+        for pattern in patterns {
+            paths.extend(paths_of(pattern, options)?);
+        }
+        FileSet::of_paths(paths, options)
+    }
+
+    /// Learns the columns of files that were found.
+    pub(crate) fn of_paths(paths: Vec<PathBuf>, options: &ReadOptions) -> Result<FileSet> {
+        let mut files = Vec::with_capacity(paths.len());
         let mut format = None;
         // Every file is opened and examined before the statement reads a row, so that a mistake fails early.
-        options.folders.check_pattern(pattern)?;
-        for path in expand(pattern)? {
-            options.folders.check_file(&path)?;
+        for path in paths {
             let (named, compression) = FileFormat::of_path(&path);
-            let file = SourceFile::new(path, options.compression.unwrap_or(compression), &options.cancel)?;
+            let mut file = SourceFile::new(path, options.compression.unwrap_or(compression), &options.cancel)?;
+            file.skipped_lines = options.skipped_lines;
             // An option overrides the name, and the name overrides the content.
             let found = options.format.or(named).map_or_else(|| format_of_content(&file), Ok)?;
             if format.is_some_and(|format| format != found) {
@@ -79,12 +94,13 @@ impl FileSet {
         }
         let format = format.ok_or_else(|| Error::internal("a pattern has at least one file"))?;
         check_options(format, options)?;
-        match format {
+        let set = match format {
             FileFormat::Parquet => FileSet::open_parquet(files, options),
             FileFormat::Arrow => FileSet::open_arrow(files, options),
             FileFormat::Csv => FileSet::open_csv(files, options),
             FileFormat::Json => FileSet::open_json(files, options),
-        }
+        };
+        set?.declared()
     }
 
     /// The format of the files.
@@ -398,6 +414,14 @@ impl FileSet {
     }
 }
 
+/// The files of a path or pattern that a statement may read.
+pub(crate) fn paths_of(pattern: &str, options: &ReadOptions) -> Result<Vec<PathBuf>> {
+    options.folders.check_pattern(pattern)?;
+    let paths = expand(pattern)?;
+    paths.iter().try_for_each(|path| options.folders.check_file(path))?;
+    Ok(paths)
+}
+
 /// The column of another file that corresponds to column `i` of the first. If a name occurs several times, the first
 /// occurrences correspond, then the second ones, and so on.
 fn same_column(first: &[&str], i: usize, other: &[&str]) -> Option<usize> {
@@ -454,7 +478,9 @@ fn check_options(format: FileFormat, options: &ReadOptions) -> Result<()> {
         () if !text && options.on_error != default.on_error => unused("on_error"),
         () if !text && options.all_text => unused("all_text"),
         () if !text && options.sample_rows != default.sample_rows => unused("sample_rows"),
+        () if !text && !options.types.is_empty() => unused("types"),
         () if format == FileFormat::Csv => Ok(()),
+        () if options.skipped_lines > 0 => unused("skip"),
         () if options.header.is_some() => unused("header"),
         () if options.delimiter.is_some() => unused("delimiter"),
         () if options.quote != default.quote => unused("quote"),

@@ -31,6 +31,7 @@
 //!
 //! - `options`, `folders`, `pattern`, `source_file`: the options of a statement, and the files that it names.
 //! - `file_set`, `mapping`: several files as one, and the mapping from their columns to the target's.
+//!   `file_union`: files with different columns as rows of a query, and columns that paths tell.
 //! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`:
 //!   Parquet by row groups, and the parts that need not be read.
 //! - `ipc_file`: Arrow.
@@ -48,6 +49,7 @@ mod csv_dialect;
 mod csv_reader;
 mod csv_scan;
 mod file_set;
+mod file_union;
 mod folders;
 mod guard;
 mod ipc_file;
@@ -72,10 +74,11 @@ mod write_binary;
 mod write_text;
 
 pub use file_set::{FileColumn, FileSet};
+pub use file_union::{FileUnion, UnionOptions};
 pub use folders::FileFolders;
 pub use jobs::{Batches, ReadProgress};
 pub use mapping::TargetColumn;
-pub use options::{Compression, FileFormat, OnError, ReadOptions, unknown_option};
+pub use options::{Compression, FileFormat, OnError, ReadOptions, switch, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};
 pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, stream_writer, writer};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rowmill_base::{Cancel, Error, ErrorKind, Result, nearest};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, nearest};
 
 use crate::folders::FileFolders;
 
@@ -131,6 +131,12 @@ pub struct ReadOptions {
     pub sample_rows: Option<usize>,
     /// CSV, JSON: whether every column is TEXT if no table gives the types.
     pub all_text: bool,
+    /// CSV: the number of lines at the start of a file that are passed over.
+    pub skipped_lines: usize,
+    /// CSV, JSON: all columns with their types. If it is empty, they are guessed.
+    pub columns: Vec<(String, SqlType)>,
+    /// CSV, JSON: the types of some columns.
+    pub types: Vec<(String, SqlType)>,
     /// Whether columns of the file that the table does not have are left out instead of refused.
     pub ignore_unknown: bool,
     /// Stops the reading of a pipe or device, which may have no end.
@@ -152,6 +158,9 @@ impl Default for ReadOptions {
             on_error: OnError::Fail,
             sample_rows: None,
             all_text: false,
+            skipped_lines: 0,
+            columns: Vec::new(),
+            types: Vec::new(),
             ignore_unknown: false,
             cancel: Cancel::new(),
             folders: FileFolders::default(),
@@ -172,6 +181,7 @@ impl ReadOptions {
         "on_error",
         "sample_rows",
         "all_text",
+        "skip",
         "ignore_unknown",
     ];
 
@@ -197,6 +207,9 @@ impl ReadOptions {
             "sample_rows" => {
                 let rows = value.parse().ok().filter(|rows| *rows > 0);
                 self.sample_rows = Some(rows.ok_or_else(|| invalid(&lower, value, "a number of rows from 1 on"))?);
+            }
+            "skip" => {
+                self.skipped_lines = value.parse().map_err(|_| invalid(&lower, value, "a number of lines"))?;
             }
             "all_text" => self.all_text = switch(&lower, value)?,
             "ignore_unknown" => self.ignore_unknown = switch(&lower, value)?,
@@ -242,7 +255,8 @@ pub(crate) fn invalid(name: &str, value: &str, expected: &str) -> Error {
     Error::new(ErrorKind::InvalidParameter, format!("the option {name} takes {expected}, not '{value}'"))
 }
 
-pub(crate) fn switch(name: &str, value: &str) -> Result<bool> {
+/// Parses the value of a switch. An empty value means that it is on.
+pub fn switch(name: &str, value: &str) -> Result<bool> {
     if value.is_empty() {
         return Ok(true);
     }

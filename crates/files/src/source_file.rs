@@ -23,6 +23,8 @@ pub(crate) struct SourceFile {
     pub(crate) compression: Compression,
     /// The size on disk in bytes.
     pub(crate) bytes: u64,
+    /// The number of lines at the start of a text that no reader sees.
+    pub(crate) skipped_lines: usize,
     /// The copied contents, if the path can be read only once, for example a pipe.
     spooled: Option<Arc<File>>,
 }
@@ -36,7 +38,7 @@ impl SourceFile {
         let name = path.display().to_string();
         let found = std::fs::metadata(&path).map_err(|error| unreadable(&name, &error))?;
         if found.is_file() {
-            return Ok(SourceFile { path, name, compression, bytes: found.len(), spooled: None });
+            return Ok(SourceFile { path, name, compression, bytes: found.len(), skipped_lines: 0, spooled: None });
         }
         let mut stream = File::open(&path).map_err(|error| unreadable(&name, &error))?;
         // Files are read at arbitrary offsets and more than once, which a pipe cannot do.
@@ -51,7 +53,7 @@ impl SourceFile {
                 read => bytes += read,
             }
         }
-        Ok(SourceFile { path, name, compression, bytes, spooled: Some(Arc::new(spool)) })
+        Ok(SourceFile { path, name, compression, bytes, skipped_lines: 0, spooled: Some(Arc::new(spool)) })
     }
 
     /// Opens the file for reading at given offsets.

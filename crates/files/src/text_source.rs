@@ -161,6 +161,7 @@ impl TextSource {
             array_open: false,
         };
         source.skip_byte_order_mark()?;
+        source.skip_lines(file.skipped_lines)?;
         if boundary == Boundary::Value {
             source.skip_array_bracket()?;
         }
@@ -174,6 +175,24 @@ impl TextSource {
         } else if self.carried.starts_with(b"\xFF\xFE") || self.carried.starts_with(b"\xFE\xFF") {
             return Err(Error::new(ErrorKind::BadFileFormat, format!("{} is encoded as UTF-16", self.file.name))
                 .hint("convert it to UTF-8: iconv -f UTF-16 -t UTF-8"));
+        }
+        Ok(())
+    }
+
+    /// Passes over the lines that the statement leaves out.
+    fn skip_lines(&mut self, lines: usize) -> Result<()> {
+        for _ in 0..lines {
+            let mut wanted = CHUNK_BYTES;
+            let end = loop {
+                self.fill(wanted)?;
+                match memchr(b'\n', &self.carried) {
+                    Some(at) => break at + 1,
+                    None if self.ended => break self.carried.len(),
+                    None => wanted = self.carried.len() * 2,
+                }
+            };
+            self.carried.drain(..end);
+            self.line += 1;
         }
         Ok(())
     }

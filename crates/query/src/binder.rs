@@ -4,6 +4,9 @@
 //!
 //! - `query`: WITH, set operations, VALUES, LIMIT; `with`: common table expressions; `from`: tables and joins;
 //!   `table_function`: functions in FROM; `rows_of_list`: functions that give a row for each item of a list
+//!   `pivot`, `unpivot`, `summarize`: queries that their clauses stand for; `built_query`: how those are put together
+//!   `file_function`: `read_csv` and others; `table_sample`: TABLESAMPLE;
+//!   `matching_columns`: `COLUMNS(...)`
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
 //! - `gapfill`: `time_bucket_gapfill`, `locf` and `interpolate`
@@ -21,20 +24,24 @@
 
 mod access;
 mod aggregate;
+mod built_query;
 mod call;
 mod conditional;
 mod declared;
 pub(crate) mod duration;
 mod expression;
+mod file_function;
 mod from;
 mod gapfill;
 mod grouping;
 mod item_function;
 mod latest;
 mod literal;
+mod matching_columns;
 mod operator;
 mod ordered_join;
 mod ordering;
+mod pivot;
 mod place;
 mod projection;
 mod query;
@@ -45,11 +52,14 @@ mod sample;
 mod scope;
 mod select;
 mod subquery;
+mod summarize;
 mod table_function;
+mod table_sample;
 pub mod target;
 mod ties;
 mod time_interval;
 pub mod type_name;
+mod unpivot;
 pub(crate) mod walk;
 mod wide_total;
 mod window;

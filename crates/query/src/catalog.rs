@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{Cancel, Result, SqlType, ViewId};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, ViewId};
 use rowmill_exec::batch::BatchSource;
 use rowmill_plan::{Constant, DynamicFunction, Predicate};
 use rowmill_storage::TableSource;
@@ -95,6 +95,28 @@ pub trait RowSource: Send + Sync + fmt::Debug {
     ) -> Result<Arc<dyn BatchSource>>;
 }
 
+/// A call of a function that reads files.
+#[derive(Clone, Debug)]
+pub struct FileCall {
+    /// The name of the function.
+    pub function: String,
+    /// The paths or patterns of the files.
+    pub files: Vec<String>,
+    /// The options by name, in the order of the call.
+    pub options: Vec<(String, FileOption)>,
+}
+
+/// The value of an option of a function that reads files, as texts.
+#[derive(Clone, Debug)]
+pub enum FileOption {
+    /// A constant.
+    Text(String),
+    /// A list of constants.
+    List(Vec<String>),
+    /// Constants with names, for example the types of columns.
+    Pairs(Vec<(String, String)>),
+}
+
 /// Levels of an expression at most, by default.
 pub(crate) const EXPRESSION_DEPTH_DEFAULT: usize = 1_000;
 
@@ -108,6 +130,23 @@ pub trait QueryCatalog {
 
     /// Finds a table function of the database, such as `rowmill_storage('hits')`, by name.
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>>;
+
+    /// Whether a table function reads files: see [`QueryCatalog::file_rows`].
+    fn reads_files(&self, _function: &str) -> bool {
+        false
+    }
+
+    /// Opens the files of a call such as `read_csv('events-*.csv', header = true)`.
+    fn file_rows(&self, call: &FileCall) -> Result<Arc<dyn RowSource>> {
+        Err(Error::new(ErrorKind::Unsupported, format!("{} is not supported here", call.function)))
+    }
+
+    /// Runs a query of one column while another one is bound, and returns its values as texts. PIVOT needs it to name
+    /// its columns.
+    fn texts_now(&self, _query: &ast::Query) -> Result<Vec<String>> {
+        Err(Error::new(ErrorKind::Unsupported, "PIVOT without IN is not supported here")
+            .hint("list the values with IN"))
+    }
 
     /// Finds a scalar function that belongs to the statement or its database, such as `nextval`, with its result type.
     /// Returns `None` if no function has that name for these arguments.

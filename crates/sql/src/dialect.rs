@@ -238,6 +238,7 @@ impl Dialect for RowmillDialect {
         supports_lambda_functions,
         supports_array_typedef_with_brackets,
         supports_named_fn_args_with_rarrow_operator,
+        supports_named_fn_args_with_assignment_operator,
         supports_bitwise_shift_operators,
         supports_interval_options,
         supports_notnull_operator,

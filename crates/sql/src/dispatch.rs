@@ -10,10 +10,10 @@ use crate::statement::write::changing_with::{self, ChangingWith};
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
     alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, export_database, grant,
-    import_database, index, lock, maintenance, materialized_view, refresh, role, schema, sequence, show, transaction,
-    truncate, view,
+    import_database, index, lock, maintenance, materialized_view, named_statement, refresh, role, schema, sequence,
+    show, transaction, truncate, view,
 };
-use crate::{explain, settings};
+use crate::{explain, name_settings, settings};
 
 pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
     match work.statement.body() {
@@ -37,6 +37,9 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
             }
             statement => role::run(work, statement),
         },
+        StatementBody::Prepare(statement)
+        | StatementBody::Execute(statement)
+        | StatementBody::Deallocate(statement) => named_statement::run(work, statement),
         StatementBody::Sql(sql) => run_sql(work, sql),
     }
 }
@@ -83,6 +86,10 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::Explain { .. } => explain::run(work, sql),
         Sql::Set(set) => settings::set(work, set),
         Sql::Reset(reset) => settings::reset(work, &reset.reset),
+        Sql::Use(target) => {
+            name_settings::use_schema(work, target)?;
+            Ok(Outcome::Done { tag: "USE" })
+        }
         Sql::ShowVariable { variable } => settings::show(work, variable),
         Sql::ShowTables { .. }
         | Sql::ShowViews { .. }

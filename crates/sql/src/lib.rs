@@ -19,12 +19,14 @@
 //! - `program`: statements on keyed tables that run without a planner.
 //! - `statements`, `dispatch`: the list of statements, and the call of each. `statement`: one file for each statement;
 //!   those that change rows share `statement/write`.
-//!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
+//!   `settings`, `name_settings`, `explain`: `SET`, `SHOW`, `RESET`, `USE` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
-//!   `running_statements`, `open_connections`: lists of them and of connections. `refresher`: the job that refreshes materialized views.
-//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `function_list`,
-//!   `storage_function`, `table_order_function`, `log_functions`, `memory_functions`, `statement_functions`,
-//!   `snapshot_function`, `materialized_list`, `sequence_functions`, `json_functions`: tables and functions that the session itself answers.
+//!   `running_statements`, `open_connections`: lists of them and of connections. `refresher`: the job that refreshes
+//!   materialized views.
+//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `file_functions`,
+//!   `function_list`, `storage_function`, `table_order_function`, `log_functions`, `memory_functions`,
+//!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`,
+//!   `json_functions`: tables and functions that the session itself answers.
 //!   `session_objects`: those that the program adds to its connection.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
 //!   `redaction`: statements as logs may show them.
@@ -45,6 +47,7 @@ mod error_place;
 pub mod errors;
 mod exhausted;
 mod explain;
+mod file_functions;
 mod function_list;
 mod guards;
 mod idle_statements;
@@ -55,6 +58,7 @@ mod lifted;
 mod log_functions;
 mod materialized_list;
 mod memory_functions;
+mod name_settings;
 mod names;
 mod open_connections;
 mod open_transaction;
@@ -63,6 +67,7 @@ mod outside;
 mod param;
 mod parse;
 mod pg_catalog;
+mod pragma_functions;
 mod prepared;
 mod program;
 mod query;

@@ -6,8 +6,8 @@
 //!
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
-//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `EXPORT`, `IMPORT`, `REFRESH`, `VACUUM`, those
-//! about roles and rights, and the clauses of time tables.
+//! with our options, `PREPARE`, `EXECUTE`, `DEALLOCATE`, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `EXPORT`,
+//! `IMPORT`, `REFRESH`, `VACUUM`, those about roles and rights, and the clauses of time tables.
 
 mod access;
 mod alter_time_table;
@@ -15,11 +15,13 @@ mod copy;
 mod database_folder;
 mod insert_forms;
 mod materialized_view;
+mod named_statement;
 mod parameters;
 mod pg_forms;
 mod position;
 mod precedence;
 mod prepare;
+mod short_forms;
 mod time_clauses;
 mod time_table;
 mod vacuum;
@@ -48,9 +50,12 @@ pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 pub(crate) use database_folder::ExportStatement;
 use materialized_view::{RefreshClause, find_rule};
 pub(crate) use materialized_view::{RefreshStatement, rule_text};
+pub(crate) use named_statement::NamedStatement;
+use named_statement::parse_named;
 use parameters::{Parameters, join_named};
 use position::TextCursor;
 use prepare::{DeclaredParameters, prepare};
+use short_forms::replace_short_forms;
 use time_clauses::replace_time_clauses;
 pub(crate) use time_table::TimeClauses;
 pub(crate) use vacuum::VacuumStatement;
@@ -135,6 +140,12 @@ pub(crate) enum StatementBody {
     Refresh(Box<RefreshStatement>),
     /// `VACUUM [ANALYZE] [table, ...]`
     Vacuum(Box<VacuumStatement>),
+    /// `PREPARE name AS statement`
+    Prepare(Box<NamedStatement>),
+    /// `EXECUTE name (values)`
+    Execute(Box<NamedStatement>),
+    /// `DEALLOCATE name`
+    Deallocate(Box<NamedStatement>),
     /// Statements about roles and rights
     Access(Box<AccessStatement>),
 }
@@ -350,7 +361,10 @@ impl<'t> Section<'t> {
     fn parse(self, sql: &str, levels: u64, settings: &Settings) -> Result<Statement> {
         let mut spellings = Spellings::default();
         let mut parameters = Parameters::default();
-        let mut tokens = self.tokens.to_vec();
+        let named = parse_named(sql, self.tokens)?;
+        // The statement of PREPARE has its own parameters, so only its name is read here.
+        let own = if matches!(named, Some(NamedStatement::Prepare { .. })) { 1 } else { self.tokens.len() };
+        let mut tokens = self.tokens[..own].to_vec();
         let depth_max = PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize;
         if let Some(clause) = &self.refresh {
             tokens.drain(clause.tokens.clone());
@@ -358,6 +372,7 @@ impl<'t> Section<'t> {
         join_named(&mut tokens);
         // This must come before names are lowered, because `1m` and `1M` differ.
         let end = tokens.last().map_or_else(Location::empty, |token| token.span.end);
+        replace_short_forms(sql, &mut tokens)?;
         replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
         for token in &mut tokens {
@@ -369,11 +384,16 @@ impl<'t> Section<'t> {
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
             time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error, end))?;
-        let mut parser = Parser::new(&dialect).with_recursion_limit(depth_max).with_tokens_with_locations(tokens);
-        let mut body = parse_body(&mut parser).map_err(|error| match error {
-            ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
-            error => parser_error(sql, error, end),
-        })?;
+        let mut body = match named {
+            Some(named) => body_of(named),
+            None => {
+                let parser = Parser::new(&dialect).with_recursion_limit(depth_max);
+                parse_body(&mut parser.with_tokens_with_locations(tokens)).map_err(|error| match error {
+                    ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
+                    error => parser_error(sql, error, end),
+                })?
+            }
+        };
         // This must come before `settle`, which refuses every lock clause that is still there.
         let locks_rows = take_lock(&mut body);
         let mut declared = DeclaredParameters::new();
@@ -397,6 +417,9 @@ impl<'t> Section<'t> {
             | StatementBody::Import { .. }
             | StatementBody::Refresh(_)
             | StatementBody::Vacuum(_)
+            | StatementBody::Prepare(_)
+            | StatementBody::Execute(_)
+            | StatementBody::Deallocate(_)
             | StatementBody::Access(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
@@ -515,6 +538,15 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),
         _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
+    }
+}
+
+fn body_of(named: NamedStatement) -> StatementBody {
+    let named = Box::new(named);
+    match &*named {
+        NamedStatement::Prepare { .. } => StatementBody::Prepare(named),
+        NamedStatement::Execute { .. } => StatementBody::Execute(named),
+        NamedStatement::Deallocate { .. } => StatementBody::Deallocate(named),
     }
 }
 

@@ -1,27 +1,35 @@
 //! The catalog that the binder of queries asks for tables, views and functions.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result, Settings, SqlType};
+use rowmill_expr::kernels::cast::cast;
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::binder::RelationRead;
-use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
+use rowmill_query::catalog::{
+    CatalogRelation, CatalogView, FileCall, QueryCatalog, RelationName, RowSource, ViewSpelling,
+};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_storage::TableSource;
 use rowmill_txn::ViewDef;
 use sqlparser::ast;
 
 use crate::catalog::StatementContext;
+use crate::engine_query::{EngineQuery, PlannedQuery};
 use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
-use crate::names::DEFAULT_SCHEMA;
+use crate::names::{DEFAULT_SCHEMA, Spellings};
 use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
+use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
 use crate::{
-    function_list, json_functions, log_functions, materialized_list, memory_functions, sequence_functions,
-    snapshot_function, statement_functions, storage_function, table_order_function,
+    file_functions, function_list, json_functions, log_functions, materialized_list, memory_functions,
+    pragma_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
+    table_order_function,
 };
 
 /// The catalog as one statement sees it.
@@ -141,12 +149,35 @@ impl QueryCatalog for ContextCatalog {
             batch = self.database_function(name, arguments)?;
         }
         if batch.is_none() {
+            batch = pragma_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
             batch = function_list::rows(name, arguments)?;
         }
         if batch.is_none() {
             batch = pg_catalog::keywords(name, arguments.len())?;
         }
         Ok(batch.map(|batch| MemoryRows::new(format!("{name}()"), batch) as Arc<dyn RowSource>))
+    }
+
+    fn reads_files(&self, function: &str) -> bool {
+        file_functions::format_of(function).is_some()
+    }
+
+    fn file_rows(&self, call: &FileCall) -> Result<Arc<dyn RowSource>> {
+        file_functions::rows(&self.context, call)
+    }
+
+    fn texts_now(&self, query: &ast::Query) -> Result<Vec<String>> {
+        let planned = PlannedQuery::new(&self.context, query, &Spellings::default(), &[])?;
+        let query = Arc::new(EngineQuery::new(planned, &[], &self.context)?);
+        let ready = ReadyQuery { context: Arc::clone(&self.context), query };
+        let mut texts = Vec::new();
+        for batch in ready.start(None, Instant::now()) {
+            let column = cast(batch?.column(0), &DataType::Utf8View, false)?;
+            texts.extend(column.as_string_view().iter().flatten().map(str::to_owned));
+        }
+        Ok(texts)
     }
 
     fn dynamic_function(

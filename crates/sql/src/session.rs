@@ -36,6 +36,7 @@ use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
 use crate::session_objects::SessionObjects;
+use crate::statement::named_statement::NamedStatements;
 use crate::statement_cache::{ParsedText, StatementCache};
 
 pub use self::admission::{Admission, AdmissionGuard};
@@ -74,6 +75,8 @@ pub struct Session {
     objects: Arc<SessionObjects>,
     /// The schema of the connection's temporary tables, once it has made one.
     temporary: Option<String>,
+    /// The statements that PREPARE has given a name.
+    pub(crate) named_statements: NamedStatements,
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
@@ -132,6 +135,7 @@ impl Session {
             settings_version: 0,
             objects: Arc::default(),
             temporary: None,
+            named_statements: NamedStatements::default(),
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),

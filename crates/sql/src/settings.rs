@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, SettingScope, Settings};
 use sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
 
+use crate::name_settings;
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 use crate::statement::transaction;
@@ -27,11 +28,19 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
         set_own_durability(work, &value_text(value)?)?;
         return Ok(Outcome::Done { tag: "SET" });
     }
+    if let Set::SetTimeZone { local: false, value } = set {
+        name_settings::set(work, "timezone", std::slice::from_ref(value))?;
+        return Ok(Outcome::Done { tag: "SET" });
+    }
     let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
         return Err(Error::new(ErrorKind::Unsupported, format!("{set} is not supported"))
             .hint("settings are set one by one: SET name = value"));
     };
     let name = setting_name(variable);
+    if name_settings::is_name_setting(&name) {
+        name_settings::set(work, &name, values)?;
+        return Ok(Outcome::Done { tag: "SET" });
+    }
     let [value] = values.as_slice() else {
         return Err(Error::new(ErrorKind::InvalidParameter, format!("the setting {name} takes one value")));
     };
@@ -53,6 +62,7 @@ fn set_own_durability(work: &mut Work<'_>, word: &str) -> Result<()> {
 /// Runs `RESET name` and `RESET ALL`.
 pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
     match reset {
+        Reset::ConfigurationParameter(name) if name_settings::is_name_setting(&setting_name(name)) => {}
         Reset::ConfigurationParameter(name) => work.reset_setting(&setting_name(name))?,
         Reset::ALL => {
             // Settings of the database cannot be reset, so RESET ALL leaves them out.
@@ -69,6 +79,8 @@ pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
     let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ").replace(" . ", ".");
     let batch = if name == "all" {
         all(work.settings())?
+    } else if name_settings::is_name_setting(&name) {
+        text_batch(&[(&name, vec![name_settings::value_of(&name).to_owned()])])?
     } else {
         let setting = Settings::describe(&name)?;
         text_batch(&[(setting.name, vec![work.settings().show(setting.name)?])])?
@@ -105,7 +117,7 @@ fn is_default(value: &Expr) -> bool {
 }
 
 /// Returns a value as the text that the table of settings reads.
-fn value_text(value: &Expr) -> Result<String> {
+pub(crate) fn value_text(value: &Expr) -> Result<String> {
     Ok(match value {
         Expr::Value(value) => match &value.value {
             Value::Number(text, _) => text.clone(),

@@ -10,7 +10,6 @@ use crate::ipc_file::IpcJobs;
 use crate::jobs::{Jobs, ReadProgress};
 use crate::json_reader::{JsonJobs, JsonPlan};
 use crate::mapping::TargetColumn;
-use crate::options::OnError;
 use crate::parquet_scan::{ParquetScan, ScannedFile};
 use crate::piece_rows::PieceRows;
 use crate::report::Reporter;
@@ -22,7 +21,7 @@ impl FileSet {
         let wanted = request.columns;
         let target: Vec<TargetColumn> =
             wanted.iter().map(|i| self.own_column(*i, &self.columns[*i])).collect::<Result<_>>()?;
-        let reporter = Reporter { on_error: OnError::Fail, rejects: None };
+        let reporter = Reporter { on_error: self.options.on_error, rejects: None };
         let progress = ReadProgress::default();
         let jobs: Arc<dyn Jobs> = match &self.contents {
             LearnedFacts::Parquet(files) => {

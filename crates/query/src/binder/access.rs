@@ -1,4 +1,4 @@
-//! Parts of values: items and slices of lists, fields of structs.
+//! Parts of values: items and slices of lists and texts, fields of structs.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -77,11 +77,15 @@ impl Binder<'_> {
         }
         let index = self.expr(index)?;
         let index = self.typed_parameter(index, &DataType::Int64);
+        if value.kind == DataType::Utf8View {
+            return self.text_slice(vec![value, index.clone(), index]);
+        }
         self.call_named("array_element", vec![value, index])
     }
 
     fn slice(&mut self, value: ScalarExpr, bounds: [Option<&Expr>; 3]) -> Result<ScalarExpr> {
         let [lower, upper, stride] = bounds;
+        let is_text = value.kind == DataType::Utf8View;
         let mut arguments = vec![value];
         arguments.push(match lower {
             Some(lower) => self.expr(lower)?,
@@ -95,7 +99,15 @@ impl Binder<'_> {
         if let Some(stride) = stride {
             arguments.push(self.expr(stride)?);
         }
-        self.call_named("array_slice", arguments)
+        if is_text { self.text_slice(arguments) } else { self.call_named("array_slice", arguments) }
+    }
+
+    /// A slice of the characters of a text. Its bounds count as those of a list.
+    fn text_slice(&mut self, mut arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
+        let text = std::mem::replace(&mut arguments[0], ScalarExpr::null(DataType::Null));
+        arguments[0] = self.call_named("string_to_array", vec![text, ScalarExpr::null(DataType::Utf8View)])?;
+        let characters = self.call_named("array_slice", arguments)?;
+        self.call_named("array_to_string", vec![characters, ScalarExpr::literal("")])
     }
 }
 

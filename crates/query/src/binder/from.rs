@@ -245,6 +245,12 @@ impl Binder<'_> {
 
     pub(super) fn table_factor(&mut self, factor: &TableFactor) -> Result<FromPart> {
         refuse_clauses(factor)?;
+        let part = self.whole_table(factor)?;
+        self.sampled(part, factor)
+    }
+
+    /// The rows of an item of FROM without its sample clause.
+    fn whole_table(&mut self, factor: &TableFactor) -> Result<FromPart> {
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let (plan, relation) = self.relation(name)?;
@@ -285,11 +291,18 @@ impl Binder<'_> {
                     }
                 }
             }
+            TableFactor::Pivot { .. } => self.deeper(1, |binder| binder.pivot(factor)),
+            TableFactor::Unpivot { .. } => self.unpivot(factor),
             other => Err(unsupported(format!("{other} in FROM"))),
         }
     }
 
-    fn derived(&mut self, lateral: bool, query: &ast::Query, alias: Option<&TableAlias>) -> Result<FromPart> {
+    pub(super) fn derived(
+        &mut self,
+        lateral: bool,
+        query: &ast::Query,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromPart> {
         // Without LATERAL, a subquery must not see the FROM items before it.
         let was_hidden = std::mem::replace(&mut self.level().is_hidden, !lateral);
         let rows = self.query(query);
@@ -601,17 +614,8 @@ fn sides_of(operator: &JoinOperator) -> Result<(JoinSides, &JoinConstraint)> {
 fn refuse_clauses(factor: &TableFactor) -> Result<()> {
     let refused = match factor {
         TableFactor::Table {
-            with_hints,
-            version,
-            partitions,
-            json_path,
-            sample,
-            index_hints,
-            with_ordinality,
-            args,
-            ..
+            with_hints, version, partitions, json_path, index_hints, with_ordinality, args, ..
         } => [
-            (sample.is_some(), "TABLESAMPLE"),
             (!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table"),
             (version.is_some(), "a version of a table"),
             (!partitions.is_empty(), "PARTITION of a table"),
@@ -620,9 +624,6 @@ fn refuse_clauses(factor: &TableFactor) -> Result<()> {
         ]
         .into_iter()
         .find(|(is_there, _)| *is_there),
-        TableFactor::Derived { sample, .. } => Some((sample.is_some(), "TABLESAMPLE")),
-        TableFactor::Pivot { .. } => Some((true, "PIVOT")),
-        TableFactor::Unpivot { .. } => Some((true, "UNPIVOT")),
         _ => None,
     };
     match refused {

@@ -58,17 +58,22 @@ impl Binder<'_> {
         let mut items = Vec::with_capacity(list.len());
         for item in list {
             match item {
-                SelectItem::UnnamedExpr(expr) => {
-                    let bound = self.expr(expr)?;
-                    let spelled = self.name_of(expr, &bound);
-                    let item = self.item(bound, NamedColumn::new(ColumnId(0), &spelled), false);
-                    items.push(SelectedItem { span: start_of(expr), ..item });
-                }
-                SelectItem::ExprWithAlias { expr, alias } => {
-                    let bound = self.expr(expr)?;
-                    let named = NamedColumn::new(ColumnId(0), &self.spelled(alias));
-                    items.push(SelectedItem { span: start_of(expr), ..self.item(bound, named, true) });
-                }
+                SelectItem::UnnamedExpr(expr) => match self.expanded_columns(expr)? {
+                    None => items.push(self.unnamed_item(expr)?),
+                    Some(columns) => {
+                        for (expr, NamedColumn { name, spelled, .. }) in columns {
+                            items.push(SelectedItem { name, spelled, ..self.unnamed_item(&expr)? });
+                        }
+                    }
+                },
+                SelectItem::ExprWithAlias { expr, alias } => match self.expanded_columns(expr)? {
+                    None => items.push(self.named_item(expr, alias)?),
+                    Some(columns) => {
+                        for (expr, _) in columns {
+                            items.push(self.named_item(&expr, alias)?);
+                        }
+                    }
+                },
                 SelectItem::ExprWithAliases { .. } => return Err(unsupported("several names for one column")),
                 SelectItem::Wildcard(options) => {
                     let columns = self.level().names.iter().flat_map(|names| names.visible.clone()).collect::<Vec<_>>();
@@ -88,6 +93,19 @@ impl Binder<'_> {
             }
         }
         Ok(items)
+    }
+
+    fn unnamed_item(&mut self, expr: &ast::Expr) -> Result<SelectedItem> {
+        let bound = self.expr(expr)?;
+        let spelled = self.name_of(expr, &bound);
+        let item = self.item(bound, NamedColumn::new(ColumnId(0), &spelled), false);
+        Ok(SelectedItem { span: start_of(expr), ..item })
+    }
+
+    fn named_item(&mut self, expr: &ast::Expr, alias: &Ident) -> Result<SelectedItem> {
+        let bound = self.expr(expr)?;
+        let named = NamedColumn::new(ColumnId(0), &self.spelled(alias));
+        Ok(SelectedItem { span: start_of(expr), ..self.item(bound, named, true) })
     }
 
     /// The name of a column without an alias.
@@ -241,7 +259,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn excluded(&self, options: &WildcardAdditionalOptions) -> Result<Vec<Ident>> {
+    pub(super) fn excluded(&self, options: &WildcardAdditionalOptions) -> Result<Vec<Ident>> {
         let mut excluded = Vec::new();
         let names: &[ObjectName] = match &options.opt_exclude {
             None => &[],
@@ -261,7 +279,7 @@ impl Binder<'_> {
         Ok(excluded)
     }
 
-    fn check_star_name(&self, columns: &[NamedColumn], ident: &Ident, clause: &str) -> Result<()> {
+    pub(super) fn check_star_name(&self, columns: &[NamedColumn], ident: &Ident, clause: &str) -> Result<()> {
         if columns.iter().any(|column| *column.name == *ident.value) {
             return Ok(());
         }

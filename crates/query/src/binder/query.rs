@@ -9,6 +9,7 @@ use rowmill_plan::logical::{LogicalSetOperation, SetOperationKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use sqlparser::ast::{self, LimitClause, Query, SetExpr, SetOperator, SetQuantifier, Spanned};
 
+use super::built_query;
 use super::place::{start_of, type_name, unsupported};
 use super::scope::{Clause, FromNames, NamedColumn, ScopeRelation, SelectLevel};
 use super::{Binder, BoundRows, QUERY_DEPTH};
@@ -22,7 +23,10 @@ impl Binder<'_> {
             if let Some(with) = &query.with {
                 binder.with_clause(with)?;
             }
-            let rows = binder.query_body(query)?;
+            let rows = match limit_percent(query) {
+                Some(limited) => binder.query_body(&limited)?,
+                None => binder.query_body(query)?,
+            };
             binder.check_unused_withs(visible)?;
             binder.withs.truncate(visible);
             Ok(rows)
@@ -397,6 +401,31 @@ fn gather<'q>(
             other => operands.push(other),
         }
     }
+}
+
+/// Turns `LIMIT 10%` into a limit that a subquery counts: the share of the rows that the query has without it.
+fn limit_percent(query: &Query) -> Option<Query> {
+    let Some(LimitClause::LimitOffset { limit: Some(limit), .. }) = &query.limit_clause else { return None };
+    let percent = built_query::arguments(built_query::as_call(limit, "limit percent")?)?.into_iter().next()?.clone();
+    let all = Query { with: None, limit_clause: None, order_by: None, ..query.clone() };
+    let number = |text: &str| ast::Expr::value(ast::Value::Number(text.into(), false));
+    let share = built_query::binary(percent, ast::BinaryOperator::Divide, number("100.0"));
+    let rows = built_query::call("count", vec![number("1")]);
+    let share = built_query::binary(rows, ast::BinaryOperator::Multiply, ast::Expr::Nested(Box::new(share)));
+    let rows = ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(built_query::call("floor", vec![share])),
+        data_type: ast::DataType::BigInt(None),
+        array: false,
+        format: None,
+    };
+    let from = built_query::derived(all, "limited", Vec::new());
+    let counted = built_query::query(built_query::select(vec![ast::SelectItem::UnnamedExpr(rows)], from));
+    let mut limited = query.clone();
+    if let Some(LimitClause::LimitOffset { limit, .. }) = &mut limited.limit_clause {
+        *limit = Some(ast::Expr::Subquery(Box::new(counted)));
+    }
+    Some(limited)
 }
 
 fn refuse_clauses(query: &Query) -> Result<()> {

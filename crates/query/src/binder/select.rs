@@ -60,7 +60,7 @@ impl Binder<'_> {
 
         self.level().clause = Clause::Where;
         if let Some(condition) = &select.selection {
-            let condition = self.condition(condition)?;
+            let condition = self.where_condition(condition)?;
             self.level().conditions.push(condition.clone());
             filter(&mut plan, condition);
         }

@@ -11,6 +11,7 @@ use super::from::{FromPart, item_kind};
 use super::place::{start_of, suggest, type_name, unsupported};
 use super::rows_of_list::{EXPAND_ARRAY, is_rows_of_list};
 use super::scope::{NamedColumn, ScopeRelation};
+use super::summarize::SUMMARIZE;
 
 impl Binder<'_> {
     /// Binds a function in FROM.
@@ -24,6 +25,9 @@ impl Binder<'_> {
         let [.., ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
             return Err(unsupported(format!("{name}(...) in FROM")));
         };
+        if self.catalog.reads_files(&ident.value) {
+            return self.file_function(ident, args, ordinality, alias);
+        }
         let mut arguments = Vec::with_capacity(args.len());
         for arg in args {
             match arg {
@@ -45,10 +49,14 @@ impl Binder<'_> {
                 let list = self.placed(ident.span, |_| typing::call(function, values))?;
                 self.unnest_values(vec![(list, "value".into())], ordinality, alias, &ident.value)
             }
+            SUMMARIZE => self.summarize(&arguments, alias),
             EXPAND_ARRAY => self.expanded_list(&arguments, ordinality, alias),
             function if is_rows_of_list(function) => {
                 let list = self.rows_of_list(function, &arguments)?;
                 self.unnest_values(vec![(list, function.into())], ordinality, alias, function)
+            }
+            function if functions::find(function).is_some() => {
+                self.scalar_in_from(ident, &arguments, ordinality, alias)
             }
             function => {
                 let mut constants = Vec::with_capacity(arguments.len());
@@ -70,7 +78,24 @@ impl Binder<'_> {
         }
     }
 
-    fn constant_argument(&mut self, argument: &ast::Expr) -> Result<Constant> {
+    /// A scalar function in FROM: one row with its value, as in PostgreSQL.
+    fn scalar_in_from(
+        &mut self,
+        ident: &ast::Ident,
+        arguments: &[&ast::Expr],
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromPart> {
+        let function = functions::find(&ident.value).ok_or_else(|| self.no_table_function(ident))?;
+        let arguments: Vec<ast::Expr> = arguments.iter().map(|argument| (*argument).clone()).collect();
+        let values = self.exprs(&arguments)?;
+        let value = self.placed(ident.span, |_| typing::call(function, values))?;
+        // A list of one item is one row, and the unnest may name columns of the tables before it.
+        let list = self.call_named("make_array", vec![value])?;
+        self.unnest_values(vec![(list, ident.value.clone())], ordinality, alias, &ident.value)
+    }
+
+    pub(super) fn constant_argument(&mut self, argument: &ast::Expr) -> Result<Constant> {
         // A bare word is the name of an object, as in rowmill_storage(hits).
         let mut bound = match argument {
             ast::Expr::Identifier(name) if name.quote_style.is_none() => {

@@ -16,6 +16,7 @@ use sqlparser::ast::{
 };
 
 use super::Binder;
+use super::built_query::{arguments, as_call};
 use super::call::{argument_list, arguments_of, no_function};
 use super::place::{start_of, suggest, type_name, type_names, unsupported};
 use super::query::is_text_literal;
@@ -33,6 +34,8 @@ struct WindowParts {
     partition: Vec<Expr>,
     order: Vec<OrderByExpr>,
     frame: Option<ast::WindowFrame>,
+    /// The rows of the frame that are left out.
+    exclude: Option<FrameExclude>,
 }
 
 impl Binder<'_> {
@@ -130,7 +133,10 @@ impl Binder<'_> {
             }
         }
         let mut order = self.inner_order(&parts.order)?;
-        let frame = self.frame(parts.frame.as_ref(), &order)?;
+        let frame = WindowFrame {
+            exclude: parts.exclude.unwrap_or(FrameExclude::NoOthers),
+            ..self.frame(parts.frame.as_ref(), &order)?
+        };
         // A constant does not order rows, but a RANGE with an offset counts its distances from it.
         let is_distance = |bound: &FrameBound<_>| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
         if frame.unit != FrameUnit::Range || !(is_distance(&frame.start) || is_distance(&frame.end)) {
@@ -167,11 +173,14 @@ impl Binder<'_> {
 
     fn window_parts(&mut self, spec: &WindowSpec, known: usize) -> Result<WindowParts> {
         let mut parts = WindowParts::default();
+        // The parser puts EXCLUDE in front of the keys of PARTITION BY.
+        let exclude = spec.partition_by.first().and_then(|first| as_call(first, "frame exclude"));
+        let partition_by = &spec.partition_by[usize::from(exclude.is_some())..];
         if let Some(base) = &spec.window_name {
             parts = self.named_window(base, known)?;
             let refused = if parts.frame.is_some() {
                 Some("it has a frame")
-            } else if !spec.partition_by.is_empty() {
+            } else if !partition_by.is_empty() {
                 Some("it settles PARTITION BY")
             } else if !parts.order.is_empty() && !spec.order_by.is_empty() {
                 Some("it has an ORDER BY")
@@ -183,13 +192,14 @@ impl Binder<'_> {
                 return Err(self.at(Error::new(ErrorKind::Grouping, message), base.span));
             }
         }
-        if !spec.partition_by.is_empty() {
-            parts.partition = spec.partition_by.clone();
+        if !partition_by.is_empty() {
+            parts.partition = partition_by.to_vec();
         }
         if !spec.order_by.is_empty() {
             parts.order = spec.order_by.clone();
         }
         parts.frame = spec.window_frame.clone();
+        parts.exclude = exclude.map(excluded_rows);
         Ok(parts)
     }
 
@@ -390,6 +400,17 @@ impl Binder<'_> {
             return Err(Error::new(ErrorKind::DatatypeMismatch, message));
         }
         self.coerce(value, &wanted)
+    }
+}
+
+/// The rows that `"frame exclude"('ties')` leaves out.
+fn excluded_rows(call: &Function) -> FrameExclude {
+    let what = arguments(call).unwrap_or_default().first().map(|what| what.to_string()).unwrap_or_default();
+    match what.trim_matches('\'') {
+        "current row" => FrameExclude::CurrentRow,
+        "group" => FrameExclude::Group,
+        "ties" => FrameExclude::Ties,
+        _ => FrameExclude::NoOthers,
     }
 }
 

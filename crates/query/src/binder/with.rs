@@ -14,6 +14,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, WIDE_DIGITS_MAX};
 use rowmill_expr::typing;
 use rowmill_plan::{ColumnId, Logical};
+use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, CteAsMaterialized, Query, SetExpr, SetOperator, SetQuantifier, Visit, Visitor};
 
 use super::place::unsupported;
@@ -89,6 +90,41 @@ impl Binder<'_> {
     /// Finds the query of WITH that a bare name refers to.
     pub(super) fn find_with(&self, name: &str) -> Option<Rc<WithQuery>> {
         self.withs.iter().rev().find(|with| with.name == name).cloned()
+    }
+
+    /// The visible queries as a WITH clause, for a query that runs while this one is bound. `None` if there are none.
+    pub(super) fn visible_withs(&self) -> Result<Option<ast::With>> {
+        let mut cte_tables = Vec::with_capacity(self.withs.len());
+        let mut recursive = false;
+        for with in &self.withs {
+            let query = match &with.body {
+                WithBody::Query(query) => query,
+                WithBody::Recursive(query) => {
+                    recursive = true;
+                    query
+                }
+                WithBody::Round { .. } => {
+                    return Err(unsupported("PIVOT without IN in a recursive query").hint("list the values with IN"));
+                }
+            };
+            let columns =
+                with.columns.iter().map(|name| ast::TableAliasColumnDef { name: name.clone(), data_type: None });
+            let alias = ast::TableAlias {
+                explicit: true,
+                name: ast::Ident::new(with.name.clone()),
+                columns: columns.collect(),
+                at: None,
+            };
+            cte_tables.push(ast::Cte {
+                alias,
+                query: Box::new((**query).clone()),
+                from: None,
+                materialized: with.materialized,
+                closing_paren_token: AttachedToken::empty(),
+            });
+        }
+        let with_token = AttachedToken::empty();
+        Ok((!cte_tables.is_empty()).then_some(ast::With { with_token, recursive, cte_tables }))
     }
 
     /// The names that an error message may suggest.

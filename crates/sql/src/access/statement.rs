@@ -20,6 +20,8 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
         StatementBody::Sql(sql) if statement.locks_rows() => checker.locked_rows(sql),
         StatementBody::Sql(sql) => checker.sql(sql),
         // The rows are checked when the statement is bound, the file when it is opened.
+        // The prepared statement is checked whenever it runs.
+        StatementBody::Prepare(_) | StatementBody::Execute(_) | StatementBody::Deallocate(_) => Ok(()),
         StatementBody::Copy(_) | StatementBody::ExplainCopy(_) => Ok(()),
         StatementBody::AlterTimeTable(alter) => checker.owner_of(&alter.name),
         StatementBody::Refresh(refresh) => checker.owner_of(&refresh.name),

@@ -179,17 +179,14 @@ fn clauses_of_joins(select: &Select) -> Result<()> {
 
 fn clauses_of_table(table: &TableFactor) -> Result<()> {
     match table {
-        TableFactor::Table { with_hints, version, partitions, json_path, sample, index_hints, .. } => {
-            refuse(sample.is_some(), "TABLESAMPLE")?;
+        TableFactor::Table { with_hints, version, partitions, json_path, index_hints, .. } => {
             refuse(!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table")?;
             refuse(version.is_some(), "a version of a table")?;
             refuse(!partitions.is_empty(), "PARTITION of a table")?;
             refuse(json_path.is_some(), "a path in a table")
         }
-        TableFactor::Derived { sample, .. } => refuse(sample.is_some(), "TABLESAMPLE"),
         TableFactor::UNNEST { with_offset, .. } => refuse(*with_offset, "WITH OFFSET"),
-        TableFactor::Pivot { .. } => Err(unsupported("PIVOT")),
-        TableFactor::Unpivot { .. } => Err(unsupported("UNPIVOT")),
+        TableFactor::Pivot { default_on_null, .. } => refuse(default_on_null.is_some(), "DEFAULT ON NULL of PIVOT"),
         _ => Ok(()),
     }
 }
@@ -234,7 +231,6 @@ mod tests {
     fn clauses_that_no_stage_executes_are_refused() {
         for sql in [
             "SELECT * FROM t FOR UPDATE",
-            "SELECT * FROM t TABLESAMPLE (10)",
             "SELECT * INTO u FROM t",
             "SELECT * FROM (SELECT 1 FROM t FOR SHARE) s",
             "SELECT * FROM t FETCH FIRST 3 PERCENT ROWS ONLY",

@@ -32,6 +32,7 @@ pub(crate) mod lock;
 pub(crate) mod maintenance;
 pub(crate) mod materialized_view;
 mod merge;
+pub(crate) mod named_statement;
 pub(crate) mod on_conflict;
 mod partition_range;
 mod planning;

@@ -10,7 +10,7 @@ fn clauses_that_are_not_executed_are_refused() {
     for sql in [
         "SELECT * FROM t FOR UPDATE",
         "SELECT a FROM t GROUP BY a WITH ROLLUP",
-        "SELECT * FROM t TABLESAMPLE (10 PERCENT)",
+        "SELECT * FROM t TABLESAMPLE (10 PERCENT) REPEATABLE (1)",
         "SELECT * INTO u FROM t",
         "SELECT a FROM t ORDER BY a FETCH FIRST 1 PERCENT ROWS ONLY",
         "SELECT quantile(0.5)(a) FROM t",

@@ -77,6 +77,8 @@ kinds! {
     NumericOutOfRange = "22003",
     /// A sequence has no values left.
     SequenceLimit = "2200H",
+    /// A connection asks for the last number of a sequence and has not taken one.
+    NoSequenceNumber = "55000",
     /// A statement gives a value for a column whose values only its sequence may give.
     GeneratedAlways = "428C9",
     /// Division by zero.

@@ -17,10 +17,13 @@ mod approximate;
 mod bits;
 mod cell;
 mod count;
+mod exact_sum;
 mod extreme;
 mod fold;
+mod frequency;
 mod list;
 mod mode;
+mod moments;
 mod nth;
 mod pairs;
 mod product;
@@ -57,11 +60,14 @@ static FAMILIES: &[&[Aggregation]] = &[
     extreme::EXTREMES,
     nth::NTHS,
     bits::BITS,
+    exact_sum::EXACT_SUMS,
     spread::SPREADS,
+    moments::MOMENTS,
     pairs::PAIRS,
     product::PRODUCTS,
     quantile::QUANTILES,
     mode::MODES,
+    frequency::FREQUENCIES,
     list::LISTS,
     text::TEXTS,
     approximate::ESTIMATES,

@@ -15,6 +15,8 @@ pub enum ItemFunction {
     AllMatch,
     /// The first item for which the expression is true; NULL if there is none.
     First,
+    /// The last value of an expression of the value so far, which begins with the first item, and the next item.
+    Reduce,
 }
 
 /// The documentation of an item function.
@@ -37,14 +39,14 @@ pub static ITEM_FUNCTIONS: &[ItemFunctionSpec] = &[
     ItemFunctionSpec {
         function: ItemFunction::Transform,
         name: "array_transform",
-        aliases: &["list_transform", "array_apply", "list_apply"],
+        aliases: &["list_transform", "array_apply", "list_apply", "apply"],
         doc: "The list of the values that an expression has for the items of a list.",
         example: ("array_transform([1, 2, 3], x -> x * 10)", "[10, 20, 30]"),
     },
     ItemFunctionSpec {
         function: ItemFunction::Filter,
         name: "array_filter",
-        aliases: &["list_filter"],
+        aliases: &["list_filter", "filter"],
         doc: "The items of a list for which a condition is true.",
         example: ("array_filter([1, 2, 3], x -> x > 1)", "[2, 3]"),
     },
@@ -68,6 +70,14 @@ pub static ITEM_FUNCTIONS: &[ItemFunctionSpec] = &[
         aliases: &["list_first"],
         doc: "The first item of a list for which a condition is true.",
         example: ("array_first([1, 2, 3], x -> x > 1)", "2"),
+    },
+    ItemFunctionSpec {
+        function: ItemFunction::Reduce,
+        name: "array_reduce",
+        aliases: &["list_reduce", "reduce"],
+        doc: "The items of a list combined one after another by an expression of the value so far and the next item, \
+              from the first item or a given value on.",
+        example: ("array_reduce([1, 2, 3], (sum, x) -> sum + x)", "6"),
     },
 ];
 

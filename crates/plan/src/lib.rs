@@ -13,6 +13,7 @@
 //! - `program`: the plan of a prepared statement on keyed tables.
 
 pub mod aggregate;
+pub mod expansion;
 pub mod fill;
 pub mod function;
 mod group;

@@ -9,6 +9,7 @@
 //!   `matching_columns`: `COLUMNS(...)`
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
+//! - `expanded_call`: functions that stand for other expressions
 //! - `gapfill`: `time_bucket_gapfill`, `locf` and `interpolate`
 //! - `ordered_join`: ASOF, LT, SPLICE, WINDOW and HORIZON JOIN
 //! - `sample`: SAMPLE BY and FILL; `latest`: LATEST ON; `duration`: lengths of time such as `15m`
@@ -29,6 +30,7 @@ mod call;
 mod conditional;
 mod declared;
 pub(crate) mod duration;
+mod expanded_call;
 mod expression;
 mod file_function;
 mod from;

@@ -12,6 +12,7 @@ use regex::Regex;
 use rowmill_base::{Error, Result, SqlType};
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_expr::{fold, functions, text};
+use rowmill_plan::expansion::{EXPANSIONS, ExpansionSpec};
 use rowmill_plan::logical::Logical;
 use rowmill_plan::{Constant, DynamicFunction, item_function};
 use rowmill_query::binder::bind_items;
@@ -80,11 +81,19 @@ fn shown(values: &ArrayRef) -> String {
     text::format(values, 0).unwrap_or_else(|| "NULL".to_owned())
 }
 
+/// Whether a function stands for an expression with a subquery, an aggregate or a function of the session. Its example
+/// is tested with a database (`crates/rowmill/tests/it/function_lists.rs`).
+fn needs_engine(function: &ExpansionSpec) -> bool {
+    function.is_aggregate || ["(SELECT", "pg_sleep("].iter().any(|part| function.body.contains(part))
+}
+
 #[test]
 fn every_example_gives_its_result() {
     let mut wrong = Vec::new();
     let of_items = item_function::ITEM_FUNCTIONS.iter().map(|function| function.example);
-    for (call, result) in functions::all().map(|function| function.example).chain(of_items) {
+    let scalar = functions::all().map(|function| function.example);
+    let expansions = EXPANSIONS.iter().filter(|function| !needs_engine(function)).map(|function| function.example);
+    for (call, result) in scalar.chain(of_items).chain(expansions) {
         match answer(&format!("SELECT {call}")) {
             Some(Ok(values)) if values == [result] => (),
             found => wrong.push(format!("{call}: {found:?} instead of {result}")),
@@ -184,8 +193,14 @@ fn queries_of_the_suite_without_tables_give_their_rows() {
 /// Whether a query reads tables, sequences, parameters or settings.
 fn needs_database(file: &Path, sql: &str) -> bool {
     // Functions of sessions, too.
-    let has_session = ["setting.slt", "comment.slt", "json_functions.slt", "role.slt"];
-    has_session.iter().any(|name| file.ends_with(name))
+    let has_session = ["setting.slt", "comment.slt", "json_functions.slt", "role.slt", "functions/rows.slt"];
+    let is_expanded = |function: &ExpansionSpec| {
+        std::iter::once(&function.name).chain(function.aliases).any(|name| sql.contains(&format!("{name}(")))
+    };
+    let has_aggregate = ["list_aggr", "array_aggr"].iter().any(|name| sql.contains(name))
+        || EXPANSIONS.iter().any(|function| needs_engine(function) && is_expanded(function));
+    has_aggregate
+        || has_session.iter().any(|name| file.ends_with(name))
         || ["(SELECT", "nextval", "setval", "$1"].iter().any(|part| sql.contains(part))
 }
 

@@ -8,7 +8,7 @@ use rowmill_base::{Broker, Cancel, Settings};
 use rowmill_exec::scan::ScanMetrics;
 use rowmill_exec::workers::Workers;
 use rowmill_storage::spill::TempSpace;
-use rowmill_txn::{Engine, Snapshot};
+use rowmill_txn::{Engine, Snapshot, TakenNumbers};
 
 use crate::access::{Access, Authority};
 use crate::files::FileFolders;
@@ -73,6 +73,10 @@ pub(crate) struct StatementContext {
     pub(crate) now_us: i64,
     /// The parameter that plans have in place of `now_us`, if they must serve other transactions too.
     pub(crate) clock: Option<Arc<ClockParameter>>,
+    /// The number of the open transaction, or of the statement if none is open.
+    pub(crate) transaction_number: i64,
+    /// The last numbers that the connection has taken from sequences.
+    pub(crate) taken_numbers: Arc<TakenNumbers>,
     /// Who runs the statement.
     pub(crate) authority: Authority,
 }
@@ -98,6 +102,8 @@ impl StatementContext {
             scans: Mutex::default(),
             now_us: work.now_us(),
             clock: work.clock.clone(),
+            transaction_number: work.transaction_number(),
+            taken_numbers: Arc::clone(work.session.taken_numbers()),
             authority: work.session.authority().clone(),
         })
     }

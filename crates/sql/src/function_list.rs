@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use rowmill_base::Result;
 use rowmill_exec::aggregate;
-use rowmill_plan::{Constant, item_function};
+use rowmill_plan::{Constant, expansion, item_function};
 
 use crate::log_functions::takes_no_argument;
 use crate::outcome::nullable_batch;
@@ -33,7 +33,10 @@ pub(crate) fn batch() -> Result<RecordBatch> {
         .map(|function| row(function.name, "list", function.aliases, function.doc, function.example));
     let aggregates = aggregate::all()
         .map(|function| row(function.name, "aggregate", function.aliases, function.doc, function.example));
-    let mut rows: Vec<[Option<String>; 6]> = scalar.chain(of_items).chain(aggregates).collect();
+    let expansions = expansion::EXPANSIONS
+        .iter()
+        .map(|function| row(function.name, function.family, function.aliases, function.doc, function.example));
+    let mut rows: Vec<[Option<String>; 6]> = scalar.chain(of_items).chain(aggregates).chain(expansions).collect();
     rows.sort_by(|one, other| (&one[1], &one[0]).cmp(&(&other[1], &other[0])));
     let names = ["name", "family", "aliases", "description", "example", "result"];
     let columns = names.iter().enumerate().map(|(place, name)| {

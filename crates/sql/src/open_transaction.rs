@@ -3,7 +3,8 @@
 //! Rows of prepared INSERT statements into columnar tables wait here until something else needs the transaction. So the
 //! transaction is only given out after they are in it ([`OpenTransaction::settled`]).
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::ArrayRef;
@@ -51,6 +52,18 @@ pub(crate) struct OpenTransaction {
     pub(crate) is_used: bool,
     /// The time of its begin, in microseconds since 1970-01-01 UTC.
     pub(crate) began_us: i64,
+    /// The number that no other transaction of this process has.
+    pub(crate) number: i64,
+}
+
+/// The time at which this process opened its first connection, in microseconds since 1970-01-01 UTC.
+pub(crate) static PROCESS_BEGAN_US: LazyLock<i64> = LazyLock::new(now_us);
+
+/// Returns a number for a transaction. Numbers begin at the time of the process, so that those of a later process are
+/// greater.
+pub(crate) fn next_transaction_number() -> i64 {
+    static LAST: LazyLock<AtomicI64> = LazyLock::new(|| AtomicI64::new(*PROCESS_BEGAN_US));
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// Returns the time of the system clock, in microseconds since 1970-01-01 UTC.
@@ -78,6 +91,7 @@ impl OpenTransaction {
             savepoints: Vec::new(),
             is_used: false,
             began_us: now_us(),
+            number: next_transaction_number(),
         }
     }
 

@@ -14,6 +14,7 @@
 //! - `definition`: definitions of objects as SQL. `calls`, `call_list`: the functions that tools call with these
 //!   tables. `privileges`: those about roles and rights. `names`: numbers of objects as names, and back. `sleep`:
 //!   `pg_sleep`. `connection_signal`: `pg_cancel_backend` and `pg_terminate_backend`. `keywords`: `pg_get_keywords`.
+//!   `format`: `format`.
 //!
 //! A table that none of them fills has no rows, because it is about things that we do not have.
 
@@ -25,6 +26,7 @@ mod connections;
 mod constraints;
 mod definition;
 mod descriptions;
+mod format;
 mod functions;
 mod keywords;
 mod names;

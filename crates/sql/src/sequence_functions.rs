@@ -1,4 +1,4 @@
-//! `nextval('name')` and `setval('name', value[, is_given])`.
+//! `nextval('name')`, `setval('name', value[, is_given])`, `currval('name')` and `lastval()`.
 //!
 //! A rollback does not give numbers of a sequence back, so two rows never get the same number.
 
@@ -25,6 +25,8 @@ pub(crate) fn function(
     let (name, runs) = match (name, arguments) {
         ("nextval", 1) => ("nextval", next as Runs),
         ("setval", 2 | 3) => ("setval", set as Runs),
+        ("currval", 1) => ("currval", current as Runs),
+        ("lastval", 0) => ("lastval", last as Runs),
         _ => return None,
     };
     let function = SequenceFunction { name, runs, context: Arc::clone(context) };
@@ -74,10 +76,17 @@ impl SequenceFunction {
         let Some(found) = found else {
             return Err(Error::new(ErrorKind::UndefinedTable, format!("there is no sequence \"{text}\"")));
         };
-        let right = if self.name == "setval" { Rights::UPDATE } else { Rights::USAGE };
+        let right = match self.name {
+            "setval" => Rights::UPDATE,
+            "currval" => Rights::SELECT,
+            _ => Rights::USAGE,
+        };
         let (access, object) = (self.context.access(), ObjectId::Table(found.id));
         if !access.may(Rights::UPDATE, object, None) {
             access.require(right, object, None)?;
+        }
+        if self.name == "currval" {
+            return Ok(found.id);
         }
         // Sequences run outside of transactions, so the engine can only find one that is committed.
         let is_committed = self.engine()?.snapshot()?.catalog().table_by_id(found.id).is_some();
@@ -97,9 +106,32 @@ fn next(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Res
         let name = names[values.len()];
         let same = names[values.len()..].iter().take_while(|other| **other == name).count();
         // The values are taken at once and for good, whatever becomes of the transaction.
-        values.extend(function.engine()?.next_values(function.sequence(name)?, same)?);
+        let sequence = function.sequence(name)?;
+        values.extend(function.engine()?.next_values(sequence, same)?);
+        if let Some(last) = values.last() {
+            function.context.taken_numbers.note(sequence, *last);
+        }
     }
     Ok(values)
+}
+
+fn current(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    let names = texts(&arguments[0], rows)?;
+    let of = |name: &&str| {
+        let found = function.context.taken_numbers.last_of(function.sequence(name)?);
+        found.ok_or_else(|| not_taken(&format!("from the sequence \"{name}\"")))
+    };
+    names.iter().map(of).collect()
+}
+
+fn last(function: &SequenceFunction, _arguments: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    let last = function.context.taken_numbers.last();
+    last.map(|last| vec![last; rows]).ok_or_else(|| not_taken("from a sequence"))
+}
+
+fn not_taken(whence: &str) -> Error {
+    Error::new(ErrorKind::NoSequenceNumber, format!("this connection has not taken a number {whence} yet"))
+        .hint("nextval('name') takes the next number, and so does an INSERT into a table with an identity column")
 }
 
 fn set(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
@@ -112,7 +144,11 @@ fn set(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Resu
                 return Err(Error::new(ErrorKind::InvalidParameter, "setval of NULL"));
             }
             let is_given = given.is_none_or(|given| given.value(row));
-            function.engine()?.set_sequence(function.sequence(names[row])?, numbers.value(row), is_given)?;
+            let sequence = function.sequence(names[row])?;
+            function.engine()?.set_sequence(sequence, numbers.value(row), is_given)?;
+            if is_given {
+                function.context.taken_numbers.note(sequence, numbers.value(row));
+            }
             Ok(numbers.value(row))
         })
         .collect()

@@ -11,7 +11,7 @@ mod lost_rows;
 pub(crate) mod temporary;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use rowmill_exec::workers::Workers;
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_query::memory_rows::MemoryRows;
-use rowmill_txn::{Engine, KeyedMark, Snapshot, Transaction};
+use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers, Transaction};
 
 use self::lost_rows::LostRows;
 use crate::access::Authority;
@@ -31,7 +31,7 @@ use crate::exhausted::naming_statement;
 use crate::guards::catch_panics;
 use crate::idle_statements::IdleStatements;
 use crate::open_connections::{ConnectionEnd, ConnectionGuard, ConnectionList, OpenConnection};
-use crate::open_transaction::{OpenTransaction, TransactionInfo, now_us};
+use crate::open_transaction::{OpenTransaction, PROCESS_BEGAN_US, TransactionInfo, next_transaction_number, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
@@ -77,6 +77,8 @@ pub struct Session {
     temporary: Option<String>,
     /// The statements that PREPARE has given a name.
     pub(crate) named_statements: NamedStatements,
+    /// The last numbers that the connection has taken from sequences.
+    taken_numbers: Arc<TakenNumbers>,
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
@@ -114,6 +116,8 @@ impl Session {
     /// connections of a database share ([`query_threads`](crate::query_threads)).
     pub fn new(engine: Arc<Engine>, workers: Arc<Workers>) -> Result<Session> {
         let settings = engine.settings();
+        // The first connection notes the time.
+        LazyLock::force(&PROCESS_BEGAN_US);
         Ok(Session {
             engine,
             authority: Authority::default(),
@@ -136,6 +140,7 @@ impl Session {
             objects: Arc::default(),
             temporary: None,
             named_statements: NamedStatements::default(),
+            taken_numbers: Arc::default(),
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
@@ -283,6 +288,7 @@ impl Session {
         let Characteristics { isolation, read_only } = characteristics;
         let mut transaction = lost_rows::begin(&self.engine, &self.settings, isolation, None, self.client.connection)?;
         transaction.set_owner(self.authority.owner());
+        transaction.note_numbers_in(&self.taken_numbers);
         self.transaction = Some(OpenTransaction::new(transaction, read_only));
         Ok(())
     }
@@ -362,6 +368,10 @@ impl Session {
     }
 
     /// Returns the tables and functions that the connection has added.
+    pub(crate) fn taken_numbers(&self) -> &Arc<TakenNumbers> {
+        &self.taken_numbers
+    }
+
     pub(crate) fn objects(&self) -> &Arc<SessionObjects> {
         &self.objects
     }
@@ -553,6 +563,11 @@ impl Work<'_> {
         self.session.transaction.as_ref().map_or(self.now_us, |open| open.began_us)
     }
 
+    /// Returns the number of the open transaction, or a new one if none is open.
+    pub(crate) fn transaction_number(&self) -> i64 {
+        self.session.transaction.as_ref().map_or_else(next_transaction_number, |open| open.number)
+    }
+
     /// Adds a notice that the user should see beside the result.
     pub(crate) fn notice(&mut self, text: impl Into<String>) {
         self.session.notices.lock().push(text.into());
@@ -592,6 +607,7 @@ impl Work<'_> {
                 let Session { engine, settings, lost_row, .. } = &mut *self.session;
                 let mut transaction = lost_row.begin_own(engine, settings)?;
                 transaction.set_owner(self.session.authority.owner());
+                transaction.note_numbers_in(&self.session.taken_numbers);
                 transaction.set_cancel(self.cancel.clone());
                 // Dropping the transaction after an error rolls it back.
                 let value = change(self, &mut transaction)?;

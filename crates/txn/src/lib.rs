@@ -120,6 +120,7 @@ pub use rowmill_storage::{
     Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn,
     KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource, TimeTableDef, TimeToLive,
 };
+pub use sequences::TakenNumbers;
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use table_order::TableOrder;

@@ -49,6 +49,35 @@ impl SetAside {
     }
 }
 
+/// The last numbers that a connection has taken from sequences, for `currval` and `lastval`.
+#[derive(Debug, Default)]
+pub struct TakenNumbers(Mutex<TakenState>);
+
+#[derive(Debug, Default)]
+struct TakenState {
+    last: Option<i64>,
+    by_sequence: HashMap<TableId, i64>,
+}
+
+impl TakenNumbers {
+    /// Notes the last of the numbers that were taken from a sequence.
+    pub fn note(&self, sequence: TableId, number: i64) {
+        let mut state = self.0.lock();
+        state.last = Some(number);
+        state.by_sequence.insert(sequence, number);
+    }
+
+    /// The last number of all sequences.
+    pub fn last(&self) -> Option<i64> {
+        self.0.lock().last
+    }
+
+    /// The last number of a sequence.
+    pub fn last_of(&self, sequence: TableId) -> Option<i64> {
+        self.0.lock().by_sequence.get(&sequence).copied()
+    }
+}
+
 impl Engine {
     /// Returns the next `count` values of a committed sequence.
     ///
@@ -136,13 +165,18 @@ impl Transaction {
 
     /// Returns the next `count` values of a sequence. Errors are those of [`Engine::next_values`].
     pub fn next_values(&mut self, sequence: TableId, count: usize) -> Result<Vec<i64>> {
-        if self.base.catalog().table_by_id(sequence).is_some() {
-            return self.engine.next_values(sequence, count);
-        }
-        let mut values = Vec::with_capacity(count);
-        while values.len() < count {
-            let mut own = self.set_aside(sequence, (count - values.len()) as u64)?;
-            values.extend(std::iter::from_fn(|| own.take()));
+        let values = if self.base.catalog().table_by_id(sequence).is_some() {
+            self.engine.next_values(sequence, count)?
+        } else {
+            let mut values = Vec::with_capacity(count);
+            while values.len() < count {
+                let mut own = self.set_aside(sequence, (count - values.len()) as u64)?;
+                values.extend(std::iter::from_fn(|| own.take()));
+            }
+            values
+        };
+        if let (Some(taken), Some(last)) = (&self.taken_numbers, values.last()) {
+            taken.note(sequence, *last);
         }
         Ok(values)
     }

@@ -35,6 +35,7 @@ use crate::keyed::write_set::WriteSet;
 use crate::keyed_writes::KeyedMark;
 use crate::references::Unsettled;
 use crate::row_claims::RowClaimant;
+use crate::sequences::TakenNumbers;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// The first row number of uncommitted rows. Each transaction numbers the new rows of each table from here, and the
@@ -89,6 +90,8 @@ pub struct Transaction {
     durability: Option<Durability>,
     /// The owner of the objects that the transaction makes.
     owner: Option<RoleId>,
+    /// Where the numbers that the transaction takes from sequences are noted.
+    pub(crate) taken_numbers: Option<Arc<TakenNumbers>>,
     pub(crate) reads: TransactionReads,
     /// The claims of a transaction that waits for rows.
     pub(crate) claimant: Option<RowClaimant>,
@@ -141,6 +144,7 @@ impl Transaction {
             base_reader,
             durability: None,
             owner: None,
+            taken_numbers: None,
             reads: TransactionReads::default(),
             claimant: None,
             locked_keys: Vec::new(),

@@ -13,6 +13,7 @@ use super::{AggregateState, Aggregation, KeptValues, ValuesState};
 
 pub(super) static LISTS: &[Aggregation] = &[Aggregation {
     spec: AggregateSpec {
+        aliases: &["list"],
         role: AggregateRole::List,
         nulls: AggregateNulls::Taken,
         ordering: AggregateOrdering::OfRows,

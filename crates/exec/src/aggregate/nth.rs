@@ -13,7 +13,7 @@ pub(super) static NTHS: &[Aggregation] = &[
         spec: AggregateSpec {
             nulls: AggregateNulls::Taken,
             ordering: AggregateOrdering::OfRows,
-            aliases: &["first"],
+            aliases: &["first", "arbitrary"],
             doc: "The first value in the order of the rows, which may be NULL. With the name first and without \
                   ORDER BY, the order is that of the time column.",
             example: ("first_value(x ORDER BY x) FROM (VALUES (3), (1)) AS t(x)", "1"),

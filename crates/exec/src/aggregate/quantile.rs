@@ -9,7 +9,7 @@ use rowmill_plan::aggregate::total_kind;
 use rowmill_plan::{AggregateOrdering, AggregateParameter, AggregateSpec};
 
 use super::pairs::pair_of;
-use super::signature::{Kinds, any, double_of, float, float_of, known, same};
+use super::signature::{Kinds, any, double, double_of, float, float_of, known, same};
 use super::{AggregateState, Aggregation, GroupValues, KeptValues, ValuesState};
 use crate::group::{array_of, integers};
 
@@ -32,7 +32,15 @@ pub(super) static QUANTILES: &[Aggregation] = &[
     },
     Aggregation {
         spec: AggregateSpec {
-            aliases: &["quantile_cont", "approx_percentile_cont"],
+            doc: "The median of the distances of the values from their median.",
+            example: ("mad(x) FROM (VALUES (1), (2), (9)) AS t(x)", "1.0"),
+            ..AggregateSpec::new("mad", double)
+        },
+        state: state(median_distance),
+    },
+    Aggregation {
+        spec: AggregateSpec {
+            aliases: &["quantile_cont", "approx_percentile_cont", "approx_quantile"],
             parameter: AggregateParameter::Share,
             ordering: AggregateOrdering::TurnsShare,
             within_group: true,
@@ -47,7 +55,7 @@ pub(super) static QUANTILES: &[Aggregation] = &[
     },
     Aggregation {
         spec: AggregateSpec {
-            aliases: &["quantile_disc"],
+            aliases: &["quantile_disc", "quantile", "reservoir_quantile"],
             parameter: AggregateParameter::Share,
             ordering: AggregateOrdering::OfValues,
             within_group: true,
@@ -115,6 +123,25 @@ fn median(values: GroupValues<'_>) -> Result<ArrayRef> {
         |values: &mut [f64]| {
             let (low, high) = middle(values, f64::total_cmp);
             if low == high { low } else { (low + high) / 2.0 }
+        },
+    )
+}
+
+/// The median of the distances of each group's values from their median.
+fn median_distance(values: GroupValues<'_>) -> Result<ArrayRef> {
+    of_groups(
+        values.column,
+        values.starts,
+        values.kind,
+        |_: &mut [i128]| 0,
+        |values: &mut [f64]| {
+            let mean_of_middle = |values: &mut [f64]| {
+                let (low, high) = middle(values, f64::total_cmp);
+                if low == high { low } else { (low + high) / 2.0 }
+            };
+            let median = mean_of_middle(values);
+            values.iter_mut().for_each(|value| *value = (*value - median).abs());
+            mean_of_middle(values)
         },
     )
 }

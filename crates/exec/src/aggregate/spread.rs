@@ -44,6 +44,17 @@ pub(super) static SPREADS: &[Aggregation] = &[
         },
         state: state(|words| SpreadCell::load(words).variance(true).map(|variance| shown(variance.sqrt()))),
     },
+    Aggregation {
+        spec: AggregateSpec {
+            doc: "The standard error of the mean: `stddev_pop` divided by the square root of the number of values.",
+            example: ("sem(x) FROM (VALUES (1), (3), (1), (3)) AS t(x)", "0.5"),
+            ..AggregateSpec::new("sem", double)
+        },
+        state: state(|words| {
+            let spread = SpreadCell::load(words);
+            spread.variance(false).map(|variance| shown((variance / spread.count as f64).sqrt()))
+        }),
+    },
 ];
 
 const fn state(result: fn(&[u64]) -> Option<f64>) -> AggregateState {

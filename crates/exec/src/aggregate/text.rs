@@ -14,10 +14,11 @@ const TEXT_BYTES_MAX: usize = i32::MAX as usize;
 
 pub(super) static TEXTS: &[Aggregation] = &[Aggregation {
     spec: AggregateSpec {
+        aliases: &["group_concat", "listagg"],
         parameter: AggregateParameter::Separator,
         ordering: AggregateOrdering::OfRows,
         within_group: true,
-        doc: "All texts, joined with a separator.",
+        doc: "All texts, joined with a separator, which is a comma if none is given.",
         example: ("string_agg(x, ', ' ORDER BY x) FROM (VALUES ('rye'), ('oat')) AS t(x)", "oat, rye"),
         ..AggregateSpec::new("string_agg", kinds)
     },

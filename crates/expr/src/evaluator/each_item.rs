@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, UInt32Array, new_null_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::take;
+use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, FieldRef};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::{ExprOp, ItemFunction, ScalarExpr};
@@ -59,7 +59,8 @@ impl PreparedItems {
 
     /// Whether the evaluation can fail for some rows.
     pub(super) fn can_fail(&self) -> bool {
-        self.body.can_fail
+        // A list without items has nothing to reduce.
+        self.body.can_fail || self.function == ItemFunction::Reduce
     }
 
     /// Evaluates the function for `lists`, which has one list for each row of `input`.
@@ -71,6 +72,9 @@ impl PreparedItems {
             .as_list_opt::<i32>()
             .ok_or_else(|| Error::internal(format!("items of {}", type_name(lists.data_type()))))?;
         let items = BatchItems::of(lists)?;
+        if self.function == ItemFunction::Reduce {
+            return self.reduced(&items, input);
+        }
         let values = self.body_values(&items, input)?;
         match self.function {
             ItemFunction::Transform => items.lists_of(item_field(kind)?, values),
@@ -85,7 +89,76 @@ impl PreparedItems {
             }
             ItemFunction::AnyMatch => items.matches(&values, true),
             ItemFunction::AllMatch => items.matches(&values, false),
+            ItemFunction::Reduce => Err(Error::internal("a list is reduced step by step")),
         }
+    }
+
+    /// Combines the items of each list. Step `n` takes item `n` of all lists that have it at once, so the body is
+    /// evaluated as often as the longest list has items.
+    fn reduced(&self, items: &BatchItems, input: InputRows<'_>) -> Result<ArrayRef> {
+        let ranges = items.each_row(Some);
+        let mut active: Vec<u32> = Vec::new();
+        for (row, range) in ranges.iter().enumerate() {
+            match range {
+                Some(range) if range.is_empty() => {
+                    let message = "array_reduce cannot begin with a list without items";
+                    return Err(Error::new(ErrorKind::InvalidParameter, message)
+                        .hint("a third argument gives the value to begin with"));
+                }
+                Some(_) => active.push(row as u32),
+                None => {}
+            }
+        }
+        let item_at = |row: u32, step: usize| ranges[row as usize].as_ref().map(|range| (range.start + step) as u32);
+        let length = |row: u32| ranges[row as usize].as_ref().map_or(0, |range| range.len());
+        let firsts: UInt32Array = active.iter().map(|row| item_at(*row, 0)).collect();
+        let mut so_far = take(&items.values, &firsts, None).map_err(arrow_failed)?;
+        // The values of each step, and for each row the step and the place at which its last value is.
+        let mut steps = vec![new_null_array(so_far.data_type(), 1)];
+        let mut picks = vec![(0, 0); ranges.len()];
+        let mut step = 1;
+        while !active.is_empty() {
+            let is_done = |row: u32| length(row) == step;
+            active.iter().enumerate().filter(|(_, row)| is_done(**row)).for_each(|(place, row)| {
+                picks[*row as usize] = (steps.len(), place);
+            });
+            let left: UInt32Array =
+                (0..active.len() as u32).filter(|place| !is_done(active[*place as usize])).collect();
+            let next = take(&so_far, &left, None).map_err(arrow_failed)?;
+            steps.push(so_far);
+            active.retain(|row| length(*row) != step);
+            so_far = self.next_values(items, input, &active, next, |row| item_at(row, step), step)?;
+            step += 1;
+        }
+        let steps: Vec<&dyn Array> = steps.iter().map(|values| values.as_ref()).collect();
+        interleave(&steps, &picks).map_err(arrow_failed)
+    }
+
+    /// Evaluates the expression for one more item of the rows that have one.
+    fn next_values(
+        &self,
+        items: &BatchItems,
+        input: InputRows<'_>,
+        rows: &[u32],
+        so_far: ArrayRef,
+        item: impl Fn(u32) -> Option<u32>,
+        step: usize,
+    ) -> Result<ArrayRef> {
+        if rows.is_empty() {
+            return Ok(so_far);
+        }
+        let of_rows = UInt32Array::from(rows.to_vec());
+        let mut columns = Vec::with_capacity(self.columns.len() + self.parameters);
+        for column in &self.columns {
+            columns.push(take(input.column(*column)?, &of_rows, None).map_err(arrow_failed)?);
+        }
+        let places: UInt32Array = rows.iter().map(|row| item(*row)).collect();
+        columns.push(so_far);
+        columns.push(take(&items.values, &places, None).map_err(arrow_failed)?);
+        if self.parameters > 2 {
+            columns.push(Arc::new(Int64Array::from(vec![step as i64 + 1; rows.len()])));
+        }
+        spread(self.body.evaluate(InputRows { columns: &columns, rows: rows.len() })?, rows.len())
     }
 
     /// Returns the value of the expression for each item.

@@ -6,6 +6,7 @@
 mod choice;
 mod extreme;
 
+use arrow::datatypes::DataType;
 use rowmill_plan::FunctionSpec;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 
@@ -51,6 +52,7 @@ pub(super) static CONDITIONAL: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "typeof",
+        aliases: &["pg_typeof"],
         strict: false,
         signature: any_kind,
         kernel: choice::type_of,
@@ -65,6 +67,50 @@ pub(super) static CONDITIONAL: &[FunctionSpec] = &[
         kernel: choice::arrow_type_of,
         doc: "The Arrow type of the value.",
         example: ("arrow_typeof('mill')", "Utf8View"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "num_nulls",
+        strict: false,
+        signature: counted_kinds,
+        kernel: |arguments, _, rows| Ok(choice::count(arguments, rows, false)),
+        doc: "The number of arguments that are NULL.",
+        example: ("num_nulls(1, NULL, 'x')", "1"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "num_nonnulls",
+        strict: false,
+        signature: counted_kinds,
+        kernel: |arguments, _, rows| Ok(choice::count(arguments, rows, true)),
+        doc: "The number of arguments that are not NULL.",
+        example: ("num_nonnulls(1, NULL, 'x')", "2"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "pg_collation_for",
+        strict: false,
+        signature: |arguments| exactly(arguments, &[TEXT], TEXT),
+        kernel: choice::collation,
+        doc: "The collation of a text, which is always the default one: texts compare by their bytes.",
+        example: ("pg_collation_for('mill')", "\"default\""),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "error",
+        can_fail: true,
+        signature: |arguments| exactly(arguments, &[TEXT], TEXT),
+        kernel: choice::error,
+        doc: "Ends the statement with an error that has this text, if a row needs the value.",
+        example: ("coalesce('fine', error('no value'))", "fine"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "pg_column_size",
+        signature: |arguments| any_kind(arguments).map(|kinds| CallKinds { result: DataType::Int32, ..kinds }),
+        kernel: choice::column_size,
+        doc: "The bytes of a value in memory, without those of its row.",
+        example: ("pg_column_size(CAST(1 AS BIGINT))", "8"),
         ..ordinary("conditional")
     },
     FunctionSpec {
@@ -84,6 +130,12 @@ fn of_one_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     }
     let result = common_kind(arguments.iter().map(|argument| argument.kind))?;
     Some(CallKinds { arguments: vec![result.clone(); arguments.len()], result })
+}
+
+/// Accepts values of any types without casts.
+fn counted_kinds(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let kinds: Vec<DataType> = arguments.iter().map(|argument| argument.kind.clone()).collect();
+    (!kinds.is_empty()).then_some(CallKinds { arguments: kinds, result: DataType::Int32 })
 }
 
 /// Accepts one value of any type without a cast.

@@ -1,5 +1,7 @@
 //! Hashes, and bytes as text.
 
+mod bases;
+mod bytes;
 mod digest;
 mod encoding;
 
@@ -8,7 +10,10 @@ mod tests;
 
 use rowmill_plan::FunctionSpec;
 
-use super::signatures::{BLOB, TEXT, bytes, ordinary};
+use super::signatures::{BLOB, TEXT, bytes, exactly, ordinary};
+
+pub(super) use bases::BASES;
+pub(super) use bytes::BYTES;
 
 /// Makes the spec of a hash of a text or a BLOB.
 const fn hash_function(name: &'static str) -> FunctionSpec {
@@ -62,21 +67,27 @@ pub(super) static HASH: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "encode",
-        signature: |arguments| bytes(arguments, &[TEXT], TEXT),
+        signature: |arguments| match arguments {
+            [_] => exactly(arguments, &[TEXT], BLOB),
+            _ => bytes(arguments, &[TEXT], TEXT),
+        },
         kernel: encoding::encode,
         can_fail: true,
         doc: "A text or a BLOB as text in the form that the second argument names: hex, base64, or base64pad, which \
-            fills up \
-              with =.",
+              fills up with =. With one argument, the bytes of a text.",
         example: ("encode('mill', 'hex')", "6d696c6c"),
         ..ordinary("hash")
     },
     FunctionSpec {
         name: "decode",
-        signature: |arguments| bytes(arguments, &[TEXT], BLOB),
+        signature: |arguments| match arguments {
+            [_] => exactly(arguments, &[BLOB], TEXT),
+            _ => bytes(arguments, &[TEXT], BLOB),
+        },
         kernel: encoding::decode,
         can_fail: true,
-        doc: "The bytes of a text in the form that the second argument names: hex, base64 or base64pad.",
+        doc: "The bytes of a text in the form that the second argument names: hex, base64 or base64pad. With one \
+              argument, the text of bytes in UTF-8.",
         example: ("decode('6d696c6c', 'hex')", "\\x6d696c6c"),
         ..ordinary("hash")
     },

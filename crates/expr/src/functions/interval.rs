@@ -7,10 +7,13 @@
 mod dates;
 mod intervals;
 mod timestamps;
+mod units;
 
 use rowmill_plan::FunctionSpec;
 
 pub use self::timestamps::{fixed_distance, moved_timestamp};
+pub(super) use self::timestamps::{shift_back, timestamp_and_interval};
+pub(super) use self::units::UNITS;
 
 /// The functions of the family.
 pub(super) static INTERVAL: &[FunctionSpec] = &[

@@ -8,6 +8,7 @@ mod concat;
 pub(super) mod keys;
 pub(super) mod maker;
 mod measure;
+mod picks;
 mod search;
 mod series;
 mod sets;
@@ -16,6 +17,8 @@ mod vectors;
 mod zip;
 
 use rowmill_plan::FunctionSpec;
+
+pub(super) use picks::PICKS;
 
 /// The functions of the family.
 pub(super) static LIST: &[FunctionSpec] = &[
@@ -54,6 +57,9 @@ pub(super) static LIST: &[FunctionSpec] = &[
     sets::ARRAY_MIN,
     sets::ARRAY_MAX,
     sets::ARRAY_SORT,
+    sets::ARRAY_REVERSE_SORT,
+    sets::ARRAY_GRADE_UP,
+    sets::ARRAY_UNIQUE,
     strings::ARRAY_TO_STRING,
     strings::STRING_TO_ARRAY,
     series::RANGE,
@@ -69,6 +75,9 @@ pub(super) static LIST: &[FunctionSpec] = &[
     vectors::INNER_PRODUCT,
     vectors::ARRAY_DISTANCE,
     vectors::COSINE_DISTANCE,
+    vectors::COSINE_SIMILARITY,
+    vectors::NEGATIVE_INNER_PRODUCT,
+    vectors::CROSS_PRODUCT,
 ];
 
 #[cfg(test)]

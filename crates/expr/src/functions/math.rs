@@ -10,6 +10,7 @@ mod integer;
 mod random;
 mod rounding;
 mod sign;
+mod special;
 mod wide_sum;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ use rowmill_plan::function::Volatility;
 
 use super::signatures::{BIGINT, BOOLEAN, DOUBLE, INTEGER, exactly, floats, one_number, ordinary};
 use float::{apply, apply_pair};
+pub(super) use special::{ANGLES, SPECIAL};
 
 /// Makes the spec of a function of one real number.
 const fn real_function(name: &'static str) -> FunctionSpec {
@@ -270,6 +272,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "gcd",
+        aliases: &["greatest_common_divisor"],
         signature: |arguments| exactly(arguments, &[BIGINT, BIGINT], BIGINT),
         kernel: integer::gcd,
         can_fail: true,
@@ -279,6 +282,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "lcm",
+        aliases: &["least_common_multiple"],
         signature: |arguments| exactly(arguments, &[BIGINT, BIGINT], BIGINT),
         kernel: integer::lcm,
         can_fail: true,
@@ -313,6 +317,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "bitwise_xor",
+        aliases: &["xor"],
         signature: |arguments| bits::integer_kinds(arguments, 2),
         kernel: bits::xor,
         doc: "The bits that exactly one of the integers has, as the operator # gives them.",

@@ -5,6 +5,7 @@
 //! line, and `x` ignores spaces in the pattern. Positions count characters from 1.
 
 mod matching;
+mod parts;
 mod pattern;
 mod position;
 mod replacing;
@@ -19,6 +20,8 @@ use arrow::datatypes::{DataType, Field};
 use rowmill_plan::FunctionSpec;
 
 use super::signatures::{BIGINT, BOOLEAN, TEXT, optional, ordinary};
+
+pub(super) use parts::REGEX_PARTS;
 
 /// Makes the spec of a function that fails only because of its pattern, which may come from a column.
 const fn of_pattern(name: &'static str) -> FunctionSpec {

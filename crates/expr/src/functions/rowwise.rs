@@ -147,6 +147,22 @@ pub(super) fn booleans(arguments: &[Operand], rows: usize, value: impl FnMut(usi
     Ok(Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(rows, value), valid)))
 }
 
+/// Computes the truth values of a strict function that can fail.
+pub(super) fn fallible_booleans(
+    arguments: &[Operand],
+    kind: &DataType,
+    rows: usize,
+    mut value: impl FnMut(usize) -> Result<bool>,
+) -> Result<ArrayRef> {
+    let Some(valid) = valid_rows(arguments) else { return Ok(new_null_array(kind, rows)) };
+    let mut values = Vec::with_capacity(rows);
+    for_each_row(&valid, rows, |row, is_valid| {
+        values.push(is_valid && value(row)?);
+        Ok(())
+    })?;
+    Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), valid)))
+}
+
 /// Computes the texts of a strict function. Each text must be a piece of an argument or static. Functions
 /// that only cut texts should use it, because their results need no check of the limit.
 pub(super) fn pieces<'a>(

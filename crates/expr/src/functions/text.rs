@@ -9,13 +9,20 @@ mod case;
 mod character;
 mod concat;
 mod distance;
+mod grapheme;
 mod length;
 mod pad;
 mod part;
+mod path;
+mod printf;
 mod replace;
 mod search;
+mod similarity;
+mod size;
 mod substring;
+mod to_number;
 mod trim;
+mod unicode;
 
 #[cfg(test)]
 mod tests;
@@ -27,15 +34,23 @@ use super::signatures::{
     BIGINT, BLOB, BOOLEAN, INTEGER, TEXT, any_as_text, bytes, exactly, optional, ordinary, stands_for, variadic,
 };
 
+pub(super) use grapheme::GRAPHEMES;
+pub(super) use path::PATHS;
+pub(super) use printf::PRINTF;
+pub(super) use similarity::SIMILARITY;
+pub(super) use size::SIZES;
+pub(super) use to_number::READERS;
+pub(super) use unicode::UNICODE;
+
 /// The functions of the family.
 pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     FunctionSpec {
         name: "length",
-        aliases: &["char_length", "character_length"],
+        aliases: &["char_length", "character_length", "len"],
         signature: |arguments| bytes(arguments, &[], INTEGER),
         length_unit: Some(LengthUnit::Characters),
         kernel: length::length,
-        doc: "The number of characters of a text, or of bytes of a BLOB.",
+        doc: "The number of characters of a text, of bytes of a BLOB, or of items of a list.",
         example: ("length('мир')", "3"),
         ..ordinary("text")
     },
@@ -59,6 +74,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "upper",
+        aliases: &["ucase"],
         signature: |arguments| exactly(arguments, &[TEXT], TEXT),
         kernel: case::upper,
         doc: "The text in upper case.",
@@ -67,6 +83,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "lower",
+        aliases: &["lcase"],
         signature: |arguments| exactly(arguments, &[TEXT], TEXT),
         kernel: case::lower,
         doc: "The text in lower case.",
@@ -277,6 +294,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "starts_with",
+        aliases: &["prefix"],
         signature: |arguments| exactly(arguments, &[TEXT, TEXT], BOOLEAN),
         kernel: search::starts_with,
         doc: "Whether the first text begins with the second one.",
@@ -285,6 +303,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "ends_with",
+        aliases: &["suffix"],
         signature: |arguments| exactly(arguments, &[TEXT, TEXT], BOOLEAN),
         kernel: search::ends_with,
         doc: "Whether the first text ends with the second one.",
@@ -324,6 +343,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "levenshtein",
+        aliases: &["editdist3"],
         signature: |arguments| exactly(arguments, &[TEXT, TEXT], INTEGER),
         kernel: distance::levenshtein,
         can_fail: true,

@@ -3,10 +3,16 @@
 mod bin;
 mod bucket;
 pub(crate) mod calendar;
+mod clock;
 pub(super) mod columns;
 mod convert;
+mod difference;
+mod epoch;
 mod field;
+mod fields;
+mod format;
 mod make;
+mod names;
 mod part;
 mod pattern;
 mod read;
@@ -17,6 +23,12 @@ pub(crate) mod zone;
 use rowmill_plan::FunctionSpec;
 
 pub use bucket::{MONTHS_ORIGIN_DAY, ORIGIN_DAY};
+pub(super) use clock::CLOCK;
+pub(super) use difference::DIFFERENCES;
+pub(super) use epoch::EPOCHS;
+pub(super) use fields::FIELDS;
+pub(super) use format::FORMATS;
+pub(super) use names::NAMES;
 
 /// Returns an error if there is no time zone with a name or offset.
 pub fn time_zone(name: &str) -> rowmill_base::Result<()> {
@@ -32,6 +44,7 @@ pub(super) static TIME: &[FunctionSpec] = &[
     make::MAKE_DATE,
     make::MAKE_TIME,
     make::MAKE_TIMESTAMP,
+    make::MAKE_TIMESTAMPTZ,
     to_char::TO_CHAR,
     convert::TO_DATE,
     convert::TO_TIME,

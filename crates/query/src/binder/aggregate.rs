@@ -196,7 +196,7 @@ impl Binder<'_> {
     }
 
     /// Binds `arg_max(value, by)` and `arg_min(value, by)`: the value of the row with the greatest or least `by`,
-    /// among the rows that have both.
+    /// among the rows that have both. `arg_max_null` also takes rows without a value, `arg_max_nulls_last` all rows.
     fn value_at_extreme(&mut self, name: &str, greatest: bool, call: &Function) -> Result<AggregateCall> {
         let arguments = super::call::arguments_of(call)?;
         let list = argument_list(call);
@@ -212,7 +212,13 @@ impl Binder<'_> {
             let op = ExprOp::IsNull { value: Box::new(expr.clone()), negated: true };
             ScalarExpr::new(DataType::Boolean, op)
         };
-        let mut conditions = vec![has_value(&value), has_value(&by)];
+        let mut conditions = match name {
+            // All rows count, and those without the expression that orders them come last.
+            "arg_max_nulls_last" | "arg_min_nulls_last" => Vec::new(),
+            // The value may be NULL.
+            "arg_max_null" | "arg_min_null" => vec![has_value(&by)],
+            _ => vec![has_value(&value), has_value(&by)],
+        };
         if let Some(filter) = &call.filter {
             conditions.push(self.condition(filter).map_err(|error| self.at(error, start_of(filter)))?);
         }
@@ -224,7 +230,7 @@ impl Binder<'_> {
             distinct: false,
             order: vec![LogicalSortKey { expr: by, descending: greatest, nulls_first: false }],
             skips_nulls: false,
-            filter: Some(ScalarExpr::and(conditions)),
+            filter: (!conditions.is_empty()).then(|| ScalarExpr::and(conditions)),
             kind,
         })
     }
@@ -245,6 +251,9 @@ impl Binder<'_> {
             && values.len() == function.arguments
         {
             return Ok(Some(Constant::from(bounds.default)));
+        }
+        if function.parameter == AggregateParameter::Separator && values.len() == function.arguments {
+            return Ok(Some(Constant::from(",")));
         }
         if values.len() != function.arguments + 1 {
             let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
@@ -289,8 +298,8 @@ impl Binder<'_> {
 /// Whether the function gives the value of the row with the greatest, or else the least, value of another expression.
 pub(super) fn takes_extreme(name: &str) -> Option<bool> {
     match name {
-        "arg_max" | "argmax" | "max_by" => Some(true),
-        "arg_min" | "argmin" | "min_by" => Some(false),
+        "arg_max" | "argmax" | "max_by" | "arg_max_null" | "arg_max_nulls_last" => Some(true),
+        "arg_min" | "argmin" | "min_by" | "arg_min_null" | "arg_min_nulls_last" => Some(false),
         _ => None,
     }
 }

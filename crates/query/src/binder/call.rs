@@ -17,6 +17,7 @@ use sqlparser::ast::{
 
 use super::Binder;
 use super::aggregate::takes_extreme;
+use super::expanded_call::positional;
 use super::place::{suggest, type_name, unsupported};
 use super::rows_of_list::is_rows_of_list;
 use super::scope::Clause;
@@ -39,6 +40,14 @@ const SPECIAL: &[&str] = &[
     "localtimestamp",
     "localtime",
     "today",
+    "get_current_timestamp",
+    "get_current_time",
+    "current_localtimestamp",
+    "current_localtime",
+    "alias",
+    "regexp_matches",
+    "regexp_split_to_table",
+    "string_to_table",
     "unnest",
     "struct",
     "row",
@@ -55,6 +64,9 @@ impl Binder<'_> {
         let ident = function_name(call)?;
         let name = ident.value.as_str();
         refuse_forms(call)?;
+        if let Some(value) = self.placed(ident.span, |binder| binder.expanded_call(name, call))? {
+            return Ok(value);
+        }
         if call.over.is_some() {
             self.refuse_in_lambda("a window function")?;
             return self.placed(ident.span, |binder| binder.window_call(name, call));
@@ -66,7 +78,9 @@ impl Binder<'_> {
                 _ => Err(unsupported(format!("a query as the argument of {name}"))),
             };
         }
-        if let Some(spec) = item_function::find(name) {
+        if let Some(spec) = item_function::find(name)
+            && !is_first_item(name, call)
+        {
             refuse_clauses_of_rows(name, call)?;
             return self.item_function_call(spec, &arguments_of(call)?);
         }
@@ -88,6 +102,19 @@ impl Binder<'_> {
 
     fn scalar_call(&mut self, ident: &Ident, call: &Function) -> Result<ScalarExpr> {
         let name = ident.value.as_str();
+        if is_first_item(name, call) {
+            let list = self.expr(arguments_of(call)?[0])?;
+            return self.form_call("array_element", name, vec![list, ScalarExpr::literal(1_i64)]);
+        }
+        if has_named_arguments(call) {
+            if let Some(arguments) = positional(name, call)? {
+                let values = arguments.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?;
+                return self.form_call(name, name, values);
+            }
+            if matches!(name, "struct_update" | "struct_insert") {
+                return self.changed_struct(name, call);
+            }
+        }
         let known = functions::find(name);
         let arguments = match arguments_of(call) {
             Ok(arguments) => arguments,
@@ -115,6 +142,11 @@ impl Binder<'_> {
                 let list = self.list_value(list)?;
                 return self.unnest_call(name, list);
             }
+            ("alias", [value]) => {
+                let bound = self.expr(value)?;
+                let name = self.name_of(value, &bound);
+                return Ok(ScalarExpr::literal(name.as_str()));
+            }
             ("array_lower", [list, dimension]) => return self.first_subscript(list, dimension),
             (_, arguments) if is_rows_of_list(name) => {
                 let list = self.rows_of_list(name, arguments)?;
@@ -137,11 +169,26 @@ impl Binder<'_> {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in &arguments {
             values.push(match argument {
+                // The form of Unicode is a word: normalize(text, NFC).
+                Expr::Identifier(form)
+                    if matches!(name, "normalize" | "is_normalized")
+                        && values.len() == 1
+                        && matches!(form.value.to_ascii_lowercase().as_str(), "nfc" | "nfd" | "nfkc" | "nfkd") =>
+                {
+                    ScalarExpr::literal(form.value.as_str())
+                }
                 Expr::Lambda(_) => return Err(unsupported(format!("a function of items as an argument of {name}"))),
                 argument => self.expr(argument)?,
             });
         }
         match known {
+            // The length of a list is the number of its items.
+            Some(function)
+                if function.name == "length"
+                    && matches!(values.as_slice(), [list] if matches!(list.kind, DataType::List(_))) =>
+            {
+                self.form_call("array_length", name, values)
+            }
             Some(function) => self.registered_call(name, function, values),
             None => self.database_call(ident, values),
         }
@@ -191,6 +238,24 @@ impl Binder<'_> {
         self.struct_of(fields)
     }
 
+    /// `struct_update(s, a := 1)`
+    fn changed_struct(&mut self, name: &str, call: &Function) -> Result<ScalarExpr> {
+        let mut values = Vec::new();
+        for arg in argument_list(call).map_or(&[][..], |list| &list.args) {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) if values.is_empty() => {
+                    values.push(self.expr(value)?);
+                }
+                FunctionArg::Named { name: field, arg: FunctionArgExpr::Expr(value), .. } if !values.is_empty() => {
+                    values.push(ScalarExpr::literal(self.spelled(field).as_str()));
+                    values.push(self.expr(value)?);
+                }
+                other => return Err(unsupported(format!("the argument {other} of {name}"))),
+            }
+        }
+        self.form_call("struct_update", name, values)
+    }
+
     /// `GROUPING(a, b)`
     fn grouping_call(&mut self, arguments: &[&Expr]) -> Result<ScalarExpr> {
         let message = match self.clause() {
@@ -232,11 +297,15 @@ impl Binder<'_> {
         Ok(ScalarExpr::id(id, kind))
     }
 
-    /// Binds a function of the clock that is written without parentheses.
+    /// Binds a function of the clock or of the session that is written without parentheses.
     pub(super) fn niladic(&mut self, name: &str) -> Result<Option<ScalarExpr>> {
         Ok(match name {
             "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "localtime" => {
                 self.clock(name)?
+            }
+            "user" | "current_role" => {
+                let found = self.catalog.dynamic_function(name, &[])?;
+                found.map(|(function, kind)| ScalarExpr::new(kind.arrow(), ExprOp::Dynamic(function, Vec::new())))
             }
             _ => None,
         })
@@ -246,10 +315,14 @@ impl Binder<'_> {
     fn clock(&mut self, name: &str) -> Result<Option<ScalarExpr>> {
         let zoned = || DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let kind = match name {
-            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => zoned(),
-            "localtimestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
+            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" | "get_current_timestamp" => {
+                zoned()
+            }
+            "localtimestamp" | "current_localtimestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
             "current_date" | "today" => DataType::Date32,
-            "current_time" | "localtime" => DataType::Time64(TimeUnit::Microsecond),
+            "current_time" | "localtime" | "get_current_time" | "current_localtime" => {
+                DataType::Time64(TimeUnit::Microsecond)
+            }
             _ => return Ok(None),
         };
         let now = match self.catalog.clock_parameter() {
@@ -332,7 +405,7 @@ impl Binder<'_> {
     }
 
     /// Calls the function `name`, which error messages show as `shown`.
-    fn form_call(&mut self, name: &str, shown: &str, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
+    pub(super) fn form_call(&mut self, name: &str, shown: &str, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
         match functions::find(name) {
             Some(function) => self.registered_call(shown, function, arguments),
             None => Err(Error::internal(format!("the function {name} is missing"))),
@@ -360,6 +433,11 @@ impl Binder<'_> {
         };
         self.form_call(name, "AT TIME ZONE", vec![value, zone])
     }
+}
+
+/// Whether a call is `list_first(list)`, without a condition.
+fn is_first_item(name: &str, call: &Function) -> bool {
+    matches!(name, "array_first" | "list_first") && argument_list(call).is_some_and(|list| list.args.len() == 1)
 }
 
 fn is_plain(field: &CeilFloorKind) -> bool {
@@ -448,7 +526,7 @@ fn refuse_forms(call: &Function) -> Result<()> {
 }
 
 /// Returns an error for clauses that only aggregates and window functions have.
-fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
+pub(super) fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
     let list = argument_list(call);
     let has = |test: &dyn Fn(&FunctionArgumentClause) -> bool| list.is_some_and(|list| list.clauses.iter().any(test));
     let clauses = [

@@ -109,7 +109,7 @@ impl Binder<'_> {
     }
 
     /// The name of a column without an alias.
-    fn name_of(&self, expr: &ast::Expr, bound: &ScalarExpr) -> String {
+    pub(super) fn name_of(&self, expr: &ast::Expr, bound: &ScalarExpr) -> String {
         // A plain column keeps the spelling that its table gives it.
         if let (ast::Expr::Identifier(ident), Some(column)) = (expr, bound.as_column())
             && let Some(spelled) = self.spelling_of_column(column, &ident.value)

@@ -3,6 +3,9 @@
 //! | function | list |
 //! | --- | --- |
 //! | `generate_subscripts(list, dimension [, reverse])` | the positions of the items |
+//! | `regexp_matches(text, pattern [, flags])` | the groups of each match |
+//! | `regexp_split_to_table(text, pattern [, flags])` | the parts between matches |
+//! | `string_to_table(text, separator [, null_text])` | the parts between separators |
 //! | `_pg_expandarray(list)` | structs of an item `x` and its position `n`, as `information_schema` of PostgreSQL has
 //! it |
 
@@ -24,12 +27,26 @@ pub(super) const EXPAND_ARRAY: &str = "_pg_expandarray";
 
 /// Whether `name` is one of these functions.
 pub(super) fn is_rows_of_list(name: &str) -> bool {
-    matches!(name, GENERATE_SUBSCRIPTS | EXPAND_ARRAY)
+    matches!(name, GENERATE_SUBSCRIPTS | EXPAND_ARRAY) || list_function(name).is_some()
+}
+
+/// Returns the function that makes the list of a function with the same arguments.
+fn list_function(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "regexp_matches" => "regexp_match_list",
+        "regexp_split_to_table" => "regexp_split_to_array",
+        "string_to_table" => "string_to_array",
+        _ => return None,
+    })
 }
 
 impl Binder<'_> {
     /// Binds the arguments of the function `name`. Returns the list whose items are the rows.
     pub(super) fn rows_of_list(&mut self, name: &str, arguments: &[&Expr]) -> Result<ScalarExpr> {
+        if let Some(function) = list_function(name) {
+            let values = arguments.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?;
+            return self.form_call(function, name, values);
+        }
         match (name, arguments) {
             (EXPAND_ARRAY, [list]) => {
                 let list = self.list_argument(list)?;

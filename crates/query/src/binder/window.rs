@@ -26,7 +26,7 @@ use super::wide_total::WideTotal;
 
 /// Functions that are allowed only with OVER. `first_value`, `last_value` and `nth_value` are also aggregates.
 pub(super) const WINDOW_FUNCTIONS: &[&str] =
-    &["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
+    &["row_number", "rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
 
 /// A window, including the parts that it inherits from a named window.
 #[derive(Clone, Default)]
@@ -207,7 +207,7 @@ impl Binder<'_> {
         let rank = match name {
             "row_number" => Some((RankFunction::RowNumber, DataType::Int64)),
             "rank" => Some((RankFunction::Rank, DataType::Int64)),
-            "dense_rank" => Some((RankFunction::DenseRank, DataType::Int64)),
+            "dense_rank" | "rank_dense" => Some((RankFunction::DenseRank, DataType::Int64)),
             "percent_rank" => Some((RankFunction::PercentRank, DataType::Float64)),
             "cume_dist" => Some((RankFunction::CumulativeShare, DataType::Float64)),
             _ => None,

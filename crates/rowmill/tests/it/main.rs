@@ -12,6 +12,7 @@ mod differential;
 mod each;
 mod exported;
 mod forced_ways;
+mod function_lists;
 mod functions_page;
 mod hermitage;
 mod hostile_settings;

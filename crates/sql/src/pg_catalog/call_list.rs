@@ -3,7 +3,7 @@
 use rowmill_txn::Catalog;
 
 use super::PG_CATALOG;
-use super::calls::{CallValue, CatalogFunction, number, text, texts, truth};
+use super::calls::{CallValue, CatalogFunction, instant, number, text, texts, truth};
 use super::definition::{constraint_by_oid, index_by_oid, view_by_oid};
 use super::descriptions::description;
 use super::keywords::pg_name;
@@ -15,6 +15,7 @@ use super::namespaces::UTF8;
 use super::oids::{relation_of, table_oid};
 use super::types::format_type;
 use crate::names::{CATALOG, DEFAULT_SCHEMA};
+use crate::open_transaction::PROCESS_BEGAN_US;
 
 /// The version of PostgreSQL whose catalog this is, and our own.
 const VERSION: &str = concat!("PostgreSQL 14.0 (Rowmill ", env!("CARGO_PKG_VERSION"), ")");
@@ -96,7 +97,6 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     number("to_regrole", 1, 1, |context, arguments| {
         CallValue::Number(role_number(context.snapshot.catalog(), arguments[0]))
     }),
-    text("format", 1, 64, |_, arguments| CallValue::Text(formatted(arguments))),
     text("quote_ident", 1, 1, |_, arguments| CallValue::Text(arguments[0].map(pg_name))),
     text("quote_literal", 1, 1, |_, arguments| CallValue::Text(arguments[0].map(quoted_text))),
     text("quote_nullable", 1, 1, |_, arguments| {
@@ -110,6 +110,14 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     text("inet_client_addr", 0, 0, |_, _| CallValue::Text(None)),
     text("pg_advisory_unlock_all", 0, 0, |_, _| CallValue::Text(Some(String::new()))),
     number("inet_server_port", 0, 0, |_, _| CallValue::Number(None)),
+    number("inet_client_port", 0, 0, |_, _| CallValue::Number(None)),
+    // There are no triggers in whose calls a statement could be.
+    number("pg_trigger_depth", 0, 0, |_, _| CallValue::Number(Some(0))),
+    number("txid_current", 0, 0, |context, _| CallValue::Number(Some(context.transaction_number))),
+    number("pg_current_xact_id", 0, 0, |context, _| CallValue::Number(Some(context.transaction_number))),
+    number("current_transaction_id", 0, 0, |context, _| CallValue::Number(Some(context.transaction_number))),
+    instant("pg_postmaster_start_time", 0, 0, |_, _| CallValue::Instant(Some(*PROCESS_BEGAN_US))),
+    instant("pg_conf_load_time", 0, 0, |_, _| CallValue::Instant(Some(*PROCESS_BEGAN_US))),
     number("pg_char_to_encoding", 1, 1, |_, arguments| {
         let is_utf8 = arguments[0].is_some_and(|name| ["utf8", "utf-8"].contains(&&*name.to_ascii_lowercase()));
         CallValue::Number(Some(if is_utf8 { UTF8 } else { -1 }))
@@ -148,6 +156,12 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     truth("pg_operator_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_opclass_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_ts_config_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("pg_conversion_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("pg_opfamily_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("pg_ts_dict_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("pg_ts_parser_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("pg_ts_template_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
+    truth("has_parameter_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("pg_is_other_temp_schema", 1, 1, |_, _| CallValue::Truth(Some(false))),
     truth("has_type_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("has_language_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
@@ -182,29 +196,8 @@ fn pg_setting(name: &str) -> Option<String> {
     found.map(|(_, value)| (*value).to_owned())
 }
 
-/// `format(pattern, value, ...)`: `%s` is a value, `%I` a name, `%L` a literal, `%%` a percent sign. NULL if the
-/// pattern is, or if a value is missing or the pattern has another form.
-fn formatted(arguments: &[Option<&str>]) -> Option<String> {
-    let (pattern, mut values) = (arguments[0]?, arguments[1..].iter());
-    let mut text = String::with_capacity(pattern.len());
-    let mut rest = pattern;
-    while let Some((plain, form)) = rest.split_once('%') {
-        text.push_str(plain);
-        let mut chars = form.chars();
-        match chars.next()? {
-            '%' => text.push('%'),
-            's' => text.push_str(values.next()?.unwrap_or_default()),
-            'I' => text.push_str(&pg_name((*values.next()?)?)),
-            'L' => text.push_str(&values.next()?.map_or_else(|| "NULL".to_owned(), quoted_text)),
-            _ => return None,
-        }
-        rest = chars.as_str();
-    }
-    text.push_str(rest);
-    Some(text)
-}
-
-fn quoted_text(text: &str) -> String {
+/// A text as a literal of SQL.
+pub(super) fn quoted_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
@@ -231,13 +224,6 @@ fn size_text(bytes: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_are_filled() {
-        let text = formatted(&[Some("%I.%I = %L, %s%%"), Some("main"), Some("Order"), None, Some("5")]);
-        assert_eq!(text.as_deref(), Some("main.\"Order\" = NULL, 5%"));
-        assert_eq!(formatted(&[Some("%s")]), None);
-    }
 
     #[test]
     fn sizes_have_units() {

@@ -2,26 +2,36 @@
 //!
 //! Arguments come as texts, whatever their types: tools write numbers of objects both as numbers and as texts.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringViewArray, StringViewBuilder,
+    TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit};
 use rowmill_plan::{DynamicFunction, Volatility};
 
 use super::call_list::FUNCTIONS;
 use super::connection_signal::ConnectionSignal;
+use super::format::Format;
 use super::sleep::Sleep;
 use crate::catalog::StatementContext;
+
+/// The function `format`. Calls of one object are equal, as GROUP BY needs.
+static FORMAT: LazyLock<Arc<Format>> = LazyLock::new(|| Arc::new(Format));
+
+/// The type of an instant.
+const INSTANT: SqlType = SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: true };
 
 /// The value of a call.
 pub(super) enum CallValue {
     Text(Option<String>),
     Truth(Option<bool>),
     Number(Option<i64>),
+    /// Microseconds since 1970-01-01 UTC.
+    Instant(Option<i64>),
     Texts(&'static [&'static str]),
 }
 
@@ -31,6 +41,7 @@ pub(super) enum CallKind {
     Text,
     Truth,
     Number,
+    Instant,
     Texts,
 }
 
@@ -40,6 +51,7 @@ impl CallKind {
             CallKind::Text => SqlType::TEXT,
             CallKind::Truth => SqlType::Boolean,
             CallKind::Number => SqlType::Int64,
+            CallKind::Instant => INSTANT,
             CallKind::Texts => SqlType::List(Box::new(SqlType::TEXT)),
         }
     }
@@ -68,6 +80,10 @@ pub(super) const fn number(name: &'static str, min: usize, max: usize, call: Cal
     CatalogFunction { name, arguments: (min, max), kind: CallKind::Number, call }
 }
 
+pub(super) const fn instant(name: &'static str, min: usize, max: usize, call: Call) -> CatalogFunction {
+    CatalogFunction { name, arguments: (min, max), kind: CallKind::Instant, call }
+}
+
 pub(super) const fn texts(name: &'static str, min: usize, max: usize, call: Call) -> CatalogFunction {
     CatalogFunction { name, arguments: (min, max), kind: CallKind::Texts, call }
 }
@@ -85,6 +101,9 @@ pub(super) fn function(
     }
     if let Some(signal) = ConnectionSignal::of(context, name, arguments) {
         return Some((Arc::new(signal), SqlType::Boolean));
+    }
+    if name == "format" && arguments > 0 {
+        return Some((Arc::clone(&FORMAT) as Arc<dyn DynamicFunction>, SqlType::TEXT));
     }
     let function = FUNCTIONS.iter().find(|function| function.name == name && takes(function))?;
     Some((Arc::new(CatalogCall { function, context: Arc::clone(context) }), function.kind.sql_type()))
@@ -124,6 +143,10 @@ impl DynamicFunction for CatalogCall {
         Ok(match self.function.kind {
             CallKind::Truth => Arc::new(values.map(CallValue::truth).collect::<BooleanArray>()),
             CallKind::Number => Arc::new(values.map(CallValue::number).collect::<Int64Array>()),
+            CallKind::Instant => {
+                let instants = values.map(CallValue::instant).collect::<TimestampMicrosecondArray>();
+                Arc::new(instants.with_data_type(INSTANT.arrow()))
+            }
             CallKind::Text => Arc::new(values.map(CallValue::text).collect::<StringViewArray>()),
             CallKind::Texts => {
                 let item = Field::new("item", DataType::Utf8View, true);
@@ -146,6 +169,10 @@ impl CallValue {
 
     fn truth(self) -> Option<bool> {
         if let CallValue::Truth(truth) = self { truth } else { None }
+    }
+
+    fn instant(self) -> Option<i64> {
+        if let CallValue::Instant(instant) = self { instant } else { None }
     }
 
     fn number(self) -> Option<i64> {

@@ -45,6 +45,7 @@ const FUNCTIONS: &[(&str, usize, usize, Question)] = &[
     ("current_user", 0, 0, Question::CurrentRole),
     ("current_role", 0, 0, Question::CurrentRole),
     ("session_user", 0, 0, Question::CurrentRole),
+    ("user", 0, 0, Question::CurrentRole),
     ("pg_get_userbyid", 1, 1, Question::RoleName),
     ("has_table_privilege", 2, 3, Question::Table),
     ("has_sequence_privilege", 2, 3, Question::Table),

@@ -19,7 +19,7 @@ use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_plan::Constant;
 use rowmill_program::{Compiled, ProgramScratch, ResultRows, RunEnd};
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::{Engine, KeyedMark, Snapshot};
+use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers};
 
 use super::Session;
 use super::lost_rows::LostRows;
@@ -221,10 +221,11 @@ impl Session {
             self.rows.set_batches(&[])?;
             return Ok(Some(Ran { program: place, changed: 1 }));
         }
-        let Session { engine, settings, transaction, statements, scratch, rows, lost_row, .. } = self;
+        let Session { engine, settings, transaction, statements, scratch, rows, lost_row, taken_numbers, .. } = self;
         let program = statements.program(place);
         let began_us = transaction.as_ref().map(|open| open.began_us);
-        let mut data = ProgramData { engine, settings, transaction, snapshot: snapshot.as_ref(), lost_row };
+        let mut data =
+            ProgramData { engine, settings, transaction, snapshot: snapshot.as_ref(), lost_row, taken_numbers };
         let mut run = |values: &[ValueRef<'_>]| data.run(&program.compiled, values, scratch, rows);
         let clock = program.reads_clock.then(|| ValueRef::Int(began_us.unwrap_or_else(now_us)));
         let count = parameters.len() + usize::from(program.reads_clock);
@@ -317,6 +318,7 @@ struct ProgramData<'s> {
     /// The snapshot to read outside of a transaction.
     snapshot: Option<&'s Arc<Snapshot>>,
     lost_row: &'s mut LostRows,
+    taken_numbers: &'s Arc<TakenNumbers>,
 }
 
 impl ProgramData<'_> {
@@ -352,6 +354,7 @@ impl ProgramData<'_> {
         // Outside of a transaction a writing program has its own, which is committed only after the program has
         // succeeded.
         let mut transaction = self.lost_row.begin_own(self.engine, self.settings)?;
+        transaction.note_numbers_in(self.taken_numbers);
         let end = compiled.run_write(&mut transaction, values, scratch, rows)?;
         if let RunEnd::Done(_) = end {
             self.lost_row.keep_rows(&mut transaction, KeyedMark::default())?;

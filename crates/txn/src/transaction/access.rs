@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result, RoleId};
 
 use super::{Transaction, gone};
+use crate::TakenNumbers;
 use crate::roles::{ObjectAccess, ObjectId, RoleDef};
 
 impl Transaction {
@@ -12,6 +13,11 @@ impl Transaction {
     /// superusers.
     pub fn set_owner(&mut self, owner: Option<RoleId>) {
         self.owner = owner;
+    }
+
+    /// Notes the numbers that the transaction takes from sequences in `taken`.
+    pub fn note_numbers_in(&mut self, taken: &Arc<TakenNumbers>) {
+        self.taken_numbers = Some(Arc::clone(taken));
     }
 
     /// Returns the id of a new role. It comes from the counter of tables, so that it is never given out twice.

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Datum, Int32Array, Scalar, StringViewArray, new_null_array,
+};
+use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Operand;
 
 use crate::kernels::truth;
@@ -39,8 +42,56 @@ pub(super) fn arrow_type_of(arguments: &[Operand], _kind: &DataType, rows: usize
     Ok(everywhere(&arguments[0].values.data_type().to_string(), rows))
 }
 
+pub(super) fn collation(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    Ok(everywhere("\"default\"", rows))
+}
+
 pub(super) fn version(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     Ok(everywhere(concat!("Rowmill ", env!("CARGO_PKG_VERSION")), rows))
+}
+
+/// Returns the number of arguments that are NULL, or of those that are not.
+pub(super) fn count(arguments: &[Operand], rows: usize, of_values: bool) -> ArrayRef {
+    let nulls: Vec<_> = arguments.iter().map(|argument| argument.values.logical_nulls()).collect();
+    let counts = (0..rows).map(|row| {
+        let is_counted = |(argument, nulls): &(&Operand, &Option<NullBuffer>)| {
+            nulls.as_ref().is_none_or(|nulls| nulls.is_valid(argument.at(row))) == of_values
+        };
+        arguments.iter().zip(&nulls).filter(is_counted).count() as i32
+    });
+    Arc::new(counts.collect::<Int32Array>())
+}
+
+pub(super) fn error(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let texts = arguments[0].values.as_string_view();
+    match (0..rows).map(|row| arguments[0].at(row)).find(|row| texts.is_valid(*row)) {
+        Some(row) => Err(Error::new(ErrorKind::InvalidParameter, texts.value(row))),
+        None => Ok(new_null_array(kind, rows)),
+    }
+}
+
+pub(super) fn column_size(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let values = &arguments[0].values;
+    let nulls = values.logical_nulls();
+    let sizes = (0..rows).map(|row| {
+        let at = arguments[0].at(row);
+        let is_valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at));
+        is_valid.then(|| value_bytes(values, at))
+    });
+    Ok(Arc::new(sizes.collect::<Int32Array>()))
+}
+
+fn value_bytes(values: &ArrayRef, at: usize) -> i32 {
+    let bytes = match values.data_type() {
+        DataType::Boolean => 1,
+        DataType::Utf8View => values.as_string_view().value(at).len(),
+        DataType::BinaryView => values.as_binary_view().value(at).len(),
+        kind => match kind.primitive_width() {
+            Some(bytes) => bytes,
+            None => values.slice(at, 1).to_data().get_slice_memory_size().unwrap_or(0),
+        },
+    };
+    i32::try_from(bytes).unwrap_or(i32::MAX)
 }
 
 /// Returns a column with the same text in every row.

@@ -14,7 +14,7 @@ use crate::functions::rowwise::{BytesArgument, TextArgument, blobs, texts};
 const BASE64: GeneralPurpose = base64(false);
 
 /// Base 64 that is written with `=` at the end.
-const BASE64_PADDED: GeneralPurpose = base64(true);
+pub(super) const BASE64_PADDED: GeneralPurpose = base64(true);
 
 const fn base64(is_padded: bool) -> GeneralPurpose {
     let config = GeneralPurposeConfig::new()
@@ -24,6 +24,13 @@ const fn base64(is_padded: bool) -> GeneralPurpose {
 }
 
 pub(super) fn encode(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    if arguments.len() == 1 {
+        let values = TextArgument::new(&arguments[0]);
+        return blobs(arguments, rows, |row, made| {
+            made.extend_from_slice(values.at(row).as_bytes());
+            Ok(())
+        });
+    }
     let (values, forms) = (BytesArgument::new(&arguments[0]), TextArgument::new(&arguments[1]));
     let constant = forms.constant().map(ByteForm::named).transpose()?;
     texts("encode", arguments, rows, |row, made| {
@@ -40,17 +47,27 @@ pub(super) fn encode(arguments: &[Operand], _kind: &DataType, rows: usize) -> Re
 }
 
 pub(super) fn decode(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    if arguments.len() == 1 {
+        let values = BytesArgument::new(&arguments[0]);
+        return texts("decode", arguments, rows, |row, made| match std::str::from_utf8(values.at(row)) {
+            Ok(text) => made.push(text),
+            Err(_) => Err(Error::new(ErrorKind::InvalidText, "decode: the bytes are not a text in UTF-8")),
+        });
+    }
     let (values, forms) = (BytesArgument::new(&arguments[0]), TextArgument::new(&arguments[1]));
     let constant = forms.constant().map(ByteForm::named).transpose()?;
     blobs(arguments, rows, |row, made| {
         let text = values.at(row);
         match constant.map_or_else(|| ByteForm::named(forms.at(row)), Ok)? {
             ByteForm::Hex => decode_hex(text, made),
-            ByteForm::Base64 | ByteForm::Base64Padded => {
-                BASE64.decode_vec(text, made).map_err(|error| undecodable(text, "base64", &error.to_string()))
-            }
+            ByteForm::Base64 | ByteForm::Base64Padded => decode_base64(text, made),
         }
     })
+}
+
+/// Appends the bytes of a text to base 64.
+pub(super) fn decode_base64(text: &[u8], made: &mut Vec<u8>) -> Result<()> {
+    BASE64.decode_vec(text, made).map_err(|error| undecodable(text, "base64", &error.to_string()))
 }
 
 /// The forms of `encode` and `decode`.
@@ -83,7 +100,7 @@ pub(super) fn push_hex(bytes: &[u8], made: &mut String) {
     made.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
-fn decode_hex(text: &[u8], made: &mut Vec<u8>) -> Result<()> {
+pub(super) fn decode_hex(text: &[u8], made: &mut Vec<u8>) -> Result<()> {
     // Two digits make a byte.
     let (pairs, rest) = text.as_chunks::<2>();
     if !rest.is_empty() {

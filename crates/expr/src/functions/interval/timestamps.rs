@@ -28,10 +28,9 @@ pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
 /// The function of `timestamp - interval`.
 pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_interval",
-    aliases: &["date_sub", "date_subtract"],
     can_fail: true,
     signature: timestamp_and_interval,
-    kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, -1),
+    kernel: shift_back,
     doc: "The point in time an interval before another, as `-` computes it. Months end at their last day.",
     example: ("timestamp_minus_interval(TIMESTAMP '2012-02-29 00:00:00', INTERVAL '1 year')", "2011-02-28 00:00:00"),
     ..ordinary("interval")
@@ -104,7 +103,8 @@ fn beside(other: &DataType) -> DataType {
     if matches!(other, DataType::Timestamp(..)) { other.clone() } else { TIMESTAMP_KIND }
 }
 
-fn timestamp_and_interval(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+/// Accepts a timestamp and an interval.
+pub(in crate::functions) fn timestamp_and_interval(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [timestamp, interval] = arguments else { return None };
     let kind = timestamp_of(timestamp, &DataType::Null)?;
     is_interval(interval).then(|| CallKinds { arguments: vec![kind.clone(), INTERVAL_KIND], result: kind })
@@ -199,6 +199,11 @@ pub fn moved_timestamp(kind: &DataType, ticks: i64, distance: i64) -> Result<i64
     let scale = TickScale::of(unit_of(kind));
     let moved = ticks.checked_add(distance).filter(|moved| (scale.first..=scale.last).contains(moved));
     moved.ok_or_else(|| out_of_range("the timestamp"))
+}
+
+/// Computes the timestamps an interval before others.
+pub(in crate::functions) fn shift_back(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    shift_timestamps(arguments, kind, rows, -1)
 }
 
 fn shift_timestamps(arguments: &[Operand], kind: &DataType, rows: usize, sign: i64) -> Result<ArrayRef> {

@@ -281,7 +281,7 @@ pub(super) fn pick_items(
 }
 
 /// Converts a position to a place counted from 0, if the list has that position.
-fn place_of(position: i64, length: usize) -> Option<usize> {
+pub(super) fn place_of(position: i64, length: usize) -> Option<usize> {
     let length = length as i64;
     let place = if position > 0 { position - 1 } else { position.checked_add(length)? };
     (position != 0 && (0..length).contains(&place)).then_some(place as usize)

@@ -12,7 +12,7 @@ use crate::functions::signatures::ordinary;
 /// The function of `[value, ...]`.
 pub(super) const MAKE_ARRAY: FunctionSpec = FunctionSpec {
     name: "make_array",
-    aliases: &["make_list"],
+    aliases: &["make_list", "list_value", "list_pack", "array_value"],
     strict: false,
     signature: |arguments| {
         let kinds: Vec<DataType> = arguments.iter().map(|argument| argument.kind.clone()).collect();

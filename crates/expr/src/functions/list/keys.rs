@@ -26,10 +26,10 @@ pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> 
 }
 
 /// Whether an item equals a value, both given by their index. NULL equals NULL.
-pub(super) type ItemEquality<'a> = Box<dyn Fn(usize, usize) -> bool + 'a>;
+pub(in crate::functions) type ItemEquality<'a> = Box<dyn Fn(usize, usize) -> bool + 'a>;
 
 /// Returns a comparison of `items` with `values`, which must have one type.
-pub(super) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Result<ItemEquality<'a>> {
+pub(in crate::functions) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Result<ItemEquality<'a>> {
     macro_rules! of_numbers {
         ($($kind:ty),*) => {
             $(

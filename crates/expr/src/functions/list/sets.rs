@@ -106,6 +106,78 @@ pub(super) const ARRAY_SORT: FunctionSpec = set_spec(
     ("array_sort([3, 1, NULL, 2], 'DESC', 'NULLS LAST')", "[3, 2, 1, null]"),
 );
 
+/// `array_unique(list)`
+pub(super) const ARRAY_UNIQUE: FunctionSpec = set_spec(
+    ("array_unique", &["list_unique"]),
+    false,
+    |arguments| one_item(arguments).map(|kinds| CallKinds { result: DataType::Int64, ..kinds }),
+    count_distinct,
+    "The number of distinct items that are not NULL.",
+    ("array_unique([1, 1, NULL, 2])", "2"),
+);
+
+/// `array_reverse_sort(list [, nulls])`
+pub(super) const ARRAY_REVERSE_SORT: FunctionSpec = set_spec(
+    ("array_reverse_sort", &["list_reverse_sort"]),
+    true,
+    |arguments| {
+        let [list, options @ ..] = arguments else { return None };
+        let is_taken = options.len() <= 1
+            && options.iter().all(|option| matches!(option.kind, DataType::Utf8View | DataType::Null));
+        let kind = list_of(item_kind(list.kind)?);
+        let mut kinds = vec![kind.clone()];
+        kinds.resize(arguments.len(), DataType::Utf8View);
+        is_taken.then_some(CallKinds { arguments: kinds, result: kind })
+    },
+    |arguments, kind, rows| {
+        let text = |text: &str| Operand::constant(std::sync::Arc::new(arrow::array::StringViewArray::from(vec![text])));
+        let nulls = arguments.get(1).cloned().unwrap_or_else(|| text("NULLS LAST"));
+        sort(&[arguments[0].clone(), text("DESC"), nulls], kind, rows)
+    },
+    "The items in descending order, with NULLs last, or as 'NULLS FIRST' or 'NULLS LAST' says.",
+    ("array_reverse_sort([3, 1, NULL, 2])", "[3, 2, 1, null]"),
+);
+
+/// `array_grade_up(list [, order [, nulls]])`
+pub(super) const ARRAY_GRADE_UP: FunctionSpec = set_spec(
+    ("array_grade_up", &["list_grade_up", "grade_up"]),
+    true,
+    |arguments| {
+        let sorted = (ARRAY_SORT.signature)(arguments)?;
+        Some(CallKinds { result: list_of(DataType::Int64), ..sorted })
+    },
+    |arguments, kind, rows| {
+        let lists = ListRanges::of(&arguments[0]);
+        let longest = (0..rows).filter_map(|row| lists.at(row)).map(|items| items.len()).max().unwrap_or(0);
+        let numbers: ArrayRef = std::sync::Arc::new(arrow::array::Int64Array::from_iter_values(1..=longest as i64));
+        let mut maker = ListMaker::new("array_grade_up", &[&numbers], rows);
+        in_order(arguments, rows, |_, sorted| match sorted {
+            Some((first, order)) => {
+                order.iter().for_each(|item| maker.push(0, item - first));
+                maker.finish_list();
+            }
+            None => maker.finish_null(),
+        })?;
+        maker.finish(kind)
+    },
+    "The positions of the items in the order in which array_sort brings them.",
+    ("array_grade_up([30, 10, 20])", "[2, 3, 1]"),
+);
+
+fn count_distinct(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let lists = ListRanges::of(&arguments[0]);
+    let nulls = lists.items().logical_nulls();
+    let [keys] = keys_of([lists.items()])?;
+    let counts: arrow::array::Int64Array = (0..rows)
+        .map(|row| {
+            let items = lists.at(row)?.filter(|item| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*item)));
+            let known: HashSet<&[u8]> = items.map(|item| keys.row(item).data()).collect();
+            Some(known.len() as i64)
+        })
+        .collect();
+    Ok(std::sync::Arc::new(counts))
+}
+
 fn one_item(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [list] = arguments else { return None };
     let item = item_kind(list.kind)?;
@@ -205,17 +277,31 @@ fn is_first_of(option: &str, words: [&str; 2], what: &str) -> Result<bool> {
 }
 
 fn sort(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let lists = ListRanges::of(&arguments[0]);
+    let mut maker = ListMaker::new("array_sort", &[lists.items()], rows);
+    in_order(arguments, rows, |_, sorted| match sorted {
+        Some((_, order)) => {
+            order.iter().for_each(|item| maker.push(0, *item));
+            maker.finish_list();
+        }
+        None => maker.finish_null(),
+    })?;
+    maker.finish(kind)
+}
+
+/// Calls `each` for every row with the first item of its list and all its items in order, or `None` if an argument is
+/// NULL. The arguments are those of `array_sort`.
+fn in_order(arguments: &[Operand], rows: usize, mut each: impl FnMut(usize, Option<(usize, &[usize])>)) -> Result<()> {
     let is_null_row = strict_nulls(arguments, rows);
     let lists = ListRanges::of(&arguments[0]);
     let nulls = lists.items().logical_nulls();
     let [keys] = keys_of([lists.items()])?;
-    let mut maker = ListMaker::new("array_sort", &[lists.items()], rows);
     let mut order: Vec<usize> = Vec::new();
     for row in 0..rows {
         let items = match lists.at(row) {
             Some(items) if is_null_row.as_ref().is_none_or(|nulls| nulls.is_valid(row)) => items,
             _ => {
-                maker.finish_null();
+                each(row, None);
                 continue;
             }
         };
@@ -225,7 +311,7 @@ fn sort(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
         let nulls_first = option(2)
             .map_or(Ok(true), |option| is_first_of(option, ["NULLS FIRST", "NULLS LAST"], "place of NULLs"))?;
         order.clear();
-        order.extend(items);
+        order.extend(items.clone());
         let is_null = |item: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(item));
         order.sort_by(|a, b| match (is_null(*a), is_null(*b)) {
             (false, false) if ascends => keys.row(*a).cmp(&keys.row(*b)),
@@ -235,8 +321,7 @@ fn sort(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
             (true, true) => Ordering::Equal,
             _ => Ordering::Greater,
         });
-        order.iter().for_each(|item| maker.push(0, *item));
-        maker.finish_list();
+        each(row, Some((items.start, &order)));
     }
-    maker.finish(kind)
+    Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) const ARRAY_TO_STRING: FunctionSpec = FunctionSpec {
 /// `string_to_array(text, separator [, null_text])`
 pub(super) const STRING_TO_ARRAY: FunctionSpec = FunctionSpec {
     name: "string_to_array",
-    aliases: &["string_to_list"],
+    aliases: &["string_to_list", "string_split", "str_split", "split"],
     strict: false,
     signature: |arguments| {
         let fits = (2..=3).contains(&arguments.len()) && arguments.iter().all(is_text);

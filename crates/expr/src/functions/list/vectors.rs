@@ -123,7 +123,10 @@ pub(super) const ARRAY_NORMALIZE: FunctionSpec = vector_spec(
 
 /// `inner_product(list, list)`
 pub(super) const INNER_PRODUCT: FunctionSpec = vector_spec(
-    ("inner_product", &["dot_product"]),
+    (
+        "inner_product",
+        &["dot_product", "list_inner_product", "list_dot_product", "array_inner_product", "array_dot_product"],
+    ),
     true,
     |arguments| vectors(arguments, 2, DataType::Float64),
     |arguments, _, rows| {
@@ -149,20 +152,96 @@ pub(super) const ARRAY_DISTANCE: FunctionSpec = vector_spec(
 
 /// `cosine_distance(list, list)`
 pub(super) const COSINE_DISTANCE: FunctionSpec = vector_spec(
-    ("cosine_distance", &[]),
+    ("cosine_distance", &["list_cosine_distance", "array_cosine_distance"]),
     true,
     |arguments| vectors(arguments, 2, DataType::Float64),
     |arguments, _, rows| {
-        of_pairs("cosine_distance", arguments, rows, |pairs| {
-            let product: f64 = pairs.iter().map(|(a, b)| a * b).sum();
-            let left = pairs.iter().map(|(a, _)| a * a).sum::<f64>().sqrt();
-            let right = pairs.iter().map(|(_, b)| b * b).sum::<f64>().sqrt();
-            (left != 0.0 && right != 0.0).then(|| 1.0 - product / (left * right))
-        })
+        of_pairs("cosine_distance", arguments, rows, |pairs| cosine_of(pairs).map(|cosine| 1.0 - cosine))
     },
     "One minus the cosine of the angle of two lists of one length; NULL if an item is NULL or all are zero.",
     ("cosine_distance([1, 0], [0, 1])", "1.0"),
 );
+
+/// `cosine_similarity(list, list)`
+pub(super) const COSINE_SIMILARITY: FunctionSpec = vector_spec(
+    ("cosine_similarity", &["list_cosine_similarity", "array_cosine_similarity"]),
+    true,
+    |arguments| vectors(arguments, 2, DataType::Float64),
+    |arguments, _, rows| of_pairs("cosine_similarity", arguments, rows, cosine_of),
+    "The cosine of the angle of two lists of one length; NULL if an item is NULL or all are zero.",
+    ("cosine_similarity([3, 4], [6, 8])", "1.0"),
+);
+
+/// `negative_inner_product(list, list)`
+pub(super) const NEGATIVE_INNER_PRODUCT: FunctionSpec = vector_spec(
+    (
+        "negative_inner_product",
+        &[
+            "list_negative_inner_product",
+            "list_negative_dot_product",
+            "array_negative_inner_product",
+            "array_negative_dot_product",
+        ],
+    ),
+    true,
+    |arguments| vectors(arguments, 2, DataType::Float64),
+    |arguments, _, rows| {
+        of_pairs("negative_inner_product", arguments, rows, |pairs| {
+            Some(-pairs.iter().map(|(a, b)| a * b).sum::<f64>())
+        })
+    },
+    "The opposite of the sum of the products of the items of two lists of one length; NULL if an item is NULL.",
+    ("negative_inner_product([1, 2], [3, 4])", "-11.0"),
+);
+
+/// `array_cross_product(list, list)`
+pub(super) const CROSS_PRODUCT: FunctionSpec = vector_spec(
+    ("array_cross_product", &["cross_product", "list_cross_product"]),
+    true,
+    |arguments| vectors(arguments, 2, list_of(DataType::Float64)),
+    cross_products,
+    "The vector that is perpendicular to two vectors of three numbers; NULL if an item is NULL.",
+    ("array_cross_product([1, 2, 3], [2, 3, 4])", "[-1.0, 2.0, -1.0]"),
+);
+
+/// The cosine of the angle of two vectors, or `None` if one of them has no direction.
+fn cosine_of(pairs: &[(f64, f64)]) -> Option<f64> {
+    let product: f64 = pairs.iter().map(|(a, b)| a * b).sum();
+    let left = pairs.iter().map(|(a, _)| a * a).sum::<f64>().sqrt();
+    let right = pairs.iter().map(|(_, b)| b * b).sum::<f64>().sqrt();
+    (left != 0.0 && right != 0.0).then(|| product / (left * right))
+}
+
+fn cross_products(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let (left, right) = (ListRanges::of(&arguments[0]), ListRanges::of(&arguments[1]));
+    let (first, second) = (left.items().as_primitive::<Float64Type>(), right.items().as_primitive::<Float64Type>());
+    let (mut made, mut offsets, mut validity) = (Vec::new(), vec![0], Vec::with_capacity(rows));
+    for row in 0..rows {
+        let both = left.at(row).zip(right.at(row));
+        if let Some((a, b)) = &both
+            && (a.len() != 3 || b.len() != 3)
+        {
+            let message = format!(
+                "array_cross_product takes lists of three numbers, but one has {} items and the other {}",
+                a.len(),
+                b.len()
+            );
+            return Err(Error::new(ErrorKind::InvalidParameter, message));
+        }
+        let both = both
+            .filter(|(a, b)| a.clone().all(|item| first.is_valid(item)) && b.clone().all(|item| second.is_valid(item)));
+        validity.push(both.is_some());
+        if let Some((a, b)) = both {
+            let [a, b] = [&first.values()[a], &second.values()[b]];
+            made.extend((0..3).map(|axis| {
+                let (next, last) = ((axis + 1) % 3, (axis + 2) % 3);
+                a[next] * b[last] - a[last] * b[next]
+            }));
+        }
+        offsets.push(made.len() as i32);
+    }
+    lists_of(kind, offsets, Arc::new(Float64Array::from(made)), Some(validity.into()))
+}
 
 fn is_vector(argument: &ArgumentKind<'_>) -> bool {
     item_kind(argument.kind).is_some_and(|item| is_number(&item) || item == DataType::Null)

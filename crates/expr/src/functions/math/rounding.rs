@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType};
-use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type, i256};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type, Int32Type, i256,
+};
 use rowmill_base::{Result, decimal_arrow};
 use rowmill_plan::Operand;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
@@ -24,6 +26,7 @@ use crate::unscaled::Unscaled;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     HalfAwayFromZero,
+    HalfToEven,
     TowardZero,
     Up,
     Down,
@@ -47,6 +50,17 @@ impl Direction {
         let quotient = value.quotient(divisor).expect("a power of ten is not zero");
         let rest = value.remainder(divisor).expect("a power of ten is not zero");
         match self {
+            Direction::HalfToEven => {
+                // We compare the rest with its distance to the divisor, because twice the rest may not fit.
+                let (rest, is_odd) = (rest.absolute(), quotient.remainder(N::of(2)) != Some(zero));
+                let missing = divisor.difference_in_range(rest);
+                let is_away = rest > missing || rest == missing && is_odd;
+                match is_away {
+                    true if value < zero => quotient.difference_in_range(one),
+                    true => quotient.sum_in_range(one),
+                    false => quotient,
+                }
+            }
             Direction::Up if rest > zero => quotient.sum_in_range(one),
             Direction::Down if rest < zero => quotient.difference_in_range(one),
             _ => quotient,
@@ -56,6 +70,7 @@ impl Direction {
     fn float(self, value: f64) -> f64 {
         match self {
             Direction::HalfAwayFromZero => value.round(),
+            Direction::HalfToEven => value.round_ties_even(),
             Direction::TowardZero => value.trunc(),
             Direction::Up => value.ceil(),
             Direction::Down => value.floor(),
@@ -113,6 +128,33 @@ pub(super) fn round(arguments: &[Operand], kind: &DataType, rows: usize) -> Resu
 
 pub(super) fn trunc(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     to_places(arguments, kind, rows, Direction::TowardZero)
+}
+
+/// Rounds a half to the even neighbour.
+pub(super) fn round_even(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    to_places(arguments, kind, rows, Direction::HalfToEven)
+}
+
+/// Returns the digits after the point without zeros at the end.
+pub(super) fn min_scale(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    fn of<N: Unscaled>(arguments: &[Operand], kind: &DataType, rows: usize, scale: i32) -> Result<ArrayRef> {
+        let values = NumberArgument::new::<N::Decimal>(&arguments[0]);
+        numbers::<Int32Type>(arguments, kind, rows, |row| {
+            let (mut value, mut scale) = (values.at(row), scale);
+            while scale > 0 && value.remainder(N::of(10)) == Some(N::of(0)) {
+                value = value.quotient(N::of(10)).expect("ten is not zero");
+                scale -= 1;
+            }
+            Ok(scale)
+        })
+    }
+    let given = arguments[0].values.data_type();
+    let scale = digits_and_scale(given).map_or(0, |(_, scale)| i32::from(scale));
+    match given {
+        given if is_wide_decimal(given) => of::<i256>(arguments, kind, rows, scale),
+        given if is_decimal(given) => of::<i128>(arguments, kind, rows, scale),
+        _ => numbers::<Int32Type>(arguments, kind, rows, |_| Ok(0)),
+    }
 }
 
 pub(super) fn ceil(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {

@@ -52,6 +52,8 @@ pub(super) struct Patterns<'a> {
     patterns: TextArgument<'a>,
     flags: Option<TextArgument<'a>>,
     constant: Option<Rc<Regex>>,
+    /// The texts before and after each pattern.
+    enclosing: (&'static str, &'static str),
 }
 
 impl<'a> Patterns<'a> {
@@ -61,7 +63,17 @@ impl<'a> Patterns<'a> {
             Some((pattern, flags)) => Some(regex(pattern, flags)?),
             None => None,
         };
-        Ok(Patterns { patterns, flags, constant })
+        Ok(Patterns { patterns, flags, constant, enclosing: ("", "") })
+    }
+
+    /// Returns the patterns with a text before and after each.
+    pub(super) fn enclosed(self, before: &'static str, after: &'static str) -> Result<Patterns<'a>> {
+        let mut enclosed = Patterns { constant: None, enclosing: (before, after), ..self };
+        let constant_flags = enclosed.flags.map_or(Some(""), |flags| flags.constant());
+        if let Some((pattern, flags)) = enclosed.patterns.constant().zip(constant_flags) {
+            enclosed.constant = Some(regex(&format!("{before}{pattern}{after}"), flags)?);
+        }
+        Ok(enclosed)
     }
 
     /// Returns the pattern of a row. No argument may be NULL in that row.
@@ -69,7 +81,13 @@ impl<'a> Patterns<'a> {
     pub(super) fn at(&self, row: usize) -> Result<Rc<Regex>> {
         match &self.constant {
             Some(regex) => Ok(Rc::clone(regex)),
-            None => regex(self.patterns.at(row), self.flags.map_or("", |flags| flags.at(row))),
+            None => {
+                let flags = self.flags.map_or("", |flags| flags.at(row));
+                match self.enclosing {
+                    ("", "") => regex(self.patterns.at(row), flags),
+                    (before, after) => regex(&format!("{before}{}{after}", self.patterns.at(row)), flags),
+                }
+            }
         }
     }
 }

@@ -85,12 +85,12 @@ pub(super) const MAP_EXTRACT: FunctionSpec = FunctionSpec {
     ..ordinary("struct")
 };
 
-fn entry_kind(key: DataType, value: DataType) -> DataType {
+pub(super) fn entry_kind(key: DataType, value: DataType) -> DataType {
     DataType::Struct(vec![Field::new("key", key, true), Field::new("value", value, true)].into())
 }
 
 /// Returns the types of key and value if the type is that of a map.
-fn entry_of(kind: &DataType) -> Option<(DataType, DataType)> {
+pub(super) fn entry_of(kind: &DataType) -> Option<(DataType, DataType)> {
     let DataType::Struct(fields) = item_kind(kind)? else { return None };
     match fields.as_ref() {
         [key, value] if key.name() == "key" && value.name() == "value" => {

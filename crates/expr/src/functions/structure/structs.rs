@@ -97,7 +97,7 @@ pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
 };
 
 /// Returns the position of a field by name: an exact match first, otherwise a match that ignores case.
-fn position_of(fields: &Fields, name: &str) -> Option<usize> {
+pub(super) fn position_of(fields: &Fields, name: &str) -> Option<usize> {
     let exact = fields.iter().position(|field| field.name() == name);
     exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(name)))
 }
@@ -109,8 +109,14 @@ fn field_kind(kind: &DataType, name: &ArgumentKind<'_>) -> Option<DataType> {
 
 /// Returns the field of a struct. It is NULL where the struct is NULL.
 fn field_of(value: &ArrayRef, name: &str) -> Result<ArrayRef> {
+    let fields = value.as_struct().fields();
+    let at = position_of(fields, name).ok_or_else(|| failed(format!("a field called {name}")))?;
+    column_at(value, at)
+}
+
+/// Returns the field of a struct at a place. It is NULL where the struct is NULL.
+pub(super) fn column_at(value: &ArrayRef, at: usize) -> Result<ArrayRef> {
     let structs = value.as_struct();
-    let at = position_of(structs.fields(), name).ok_or_else(|| failed(format!("a field called {name}")))?;
     let column = structs.column(at);
     match structs.nulls() {
         Some(nulls) if nulls.null_count() > 0 => {

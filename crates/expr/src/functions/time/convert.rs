@@ -225,7 +225,7 @@ fn to_ticks(arguments: &[Operand], kind: &DataType, rows: usize, per_number: i64
     primitive(kind, ticks, nulls)
 }
 
-fn ticks_of_moment(moment: ReadMoment, per_day: i64) -> Option<i64> {
+pub(super) fn ticks_of_moment(moment: ReadMoment, per_day: i64) -> Option<i64> {
     let in_day = moment.nanos / (86_400_000_000_000 / per_day);
     moment.day?.checked_mul(per_day)?.checked_add(in_day)
 }

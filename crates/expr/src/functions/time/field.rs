@@ -28,6 +28,8 @@ pub(super) enum TimeField {
     Zone,
     ZoneHour,
     ZoneMinute,
+    Era,
+    YearWeek,
 }
 
 impl TimeField {
@@ -48,7 +50,7 @@ impl TimeField {
             "decade" | "decades" | "dec" | "decs" => TimeField::Decade,
             "century" | "centuries" | "c" | "cent" => TimeField::Century,
             "millennium" | "millenniums" | "millennia" | "mil" | "mils" => TimeField::Millennium,
-            "dow" | "dayofweek" => TimeField::DayOfWeek,
+            "dow" | "dayofweek" | "weekday" => TimeField::DayOfWeek,
             "isodow" => TimeField::IsoDayOfWeek,
             "doy" | "dayofyear" => TimeField::DayOfYear,
             "isoyear" => TimeField::IsoYear,
@@ -57,6 +59,8 @@ impl TimeField {
             "timezone" => TimeField::Zone,
             "timezone_hour" => TimeField::ZoneHour,
             "timezone_minute" => TimeField::ZoneMinute,
+            "era" => TimeField::Era,
+            "yearweek" => TimeField::YearWeek,
             _ => return None,
         })
     }

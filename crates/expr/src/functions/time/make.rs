@@ -1,13 +1,16 @@
 //! Functions that make dates and times from their parts.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Float64Type, Int32Type};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, days_in_month, days_of_date};
-use super::columns::{SlotValues, TIME_KIND, TIMESTAMP_KIND, each_row, primitive, slots, strict_nulls};
+use super::columns::{
+    SlotValues, TIME_KIND, TIMESTAMP_KIND, each_row, instant_kind, primitive, slots, strict_nulls, ticks_of,
+};
+use super::zone::shift;
 use crate::functions::signatures::ordinary;
 use crate::kinds::is_number;
 
@@ -40,6 +43,10 @@ pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
     name: "make_timestamp",
     can_fail: true,
     signature: |arguments| {
+        if let [micros] = arguments {
+            let fits = micros.kind.is_integer() || *micros.kind == DataType::Null;
+            return fits.then(|| CallKinds { arguments: vec![DataType::Int64], result: TIMESTAMP_KIND });
+        }
         let int = DataType::Int32;
         of_numbers(
             arguments,
@@ -48,8 +55,37 @@ pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
         )
     },
     kernel: make_timestamps,
-    doc: "The timestamp of a year, month, day, hour, minute and second.",
+    doc: "The timestamp of a year, month, day, hour, minute and second, or of microseconds since 1970-01-01.",
     example: ("make_timestamp(2013, 7, 31, 12, 30, 45.5)", "2013-07-31 12:30:45.5"),
+    ..ordinary("time")
+};
+
+/// `make_timestamptz(year, month, day, hour, minute, second [, zone])`
+pub(super) const MAKE_TIMESTAMPTZ: FunctionSpec = FunctionSpec {
+    name: "make_timestamptz",
+    can_fail: true,
+    signature: |arguments| {
+        let (parts, zone) = arguments.split_at_checked(6)?;
+        let int = DataType::Int32;
+        let kinds = [int.clone(), int.clone(), int.clone(), int.clone(), int, DataType::Float64];
+        let mut kinds = of_numbers(parts, &kinds, instant_kind(TimeUnit::Microsecond))?;
+        let is_taken =
+            zone.len() <= 1 && zone.iter().all(|zone| matches!(zone.kind, DataType::Utf8View | DataType::Null));
+        kinds.arguments.extend(zone.iter().map(|_| DataType::Utf8View));
+        is_taken.then_some(kinds)
+    },
+    kernel: |arguments, kind, rows| {
+        let local = make_timestamps(&arguments[..6], &TIMESTAMP_KIND, rows)?;
+        match arguments.get(6) {
+            Some(zones) => shift(&Operand::rows(local), zones, kind, rows),
+            None => {
+                let nulls = strict_nulls(&arguments[..6], rows);
+                primitive(kind, ticks_of(&local).to_vec(), nulls)
+            }
+        }
+    },
+    doc: "The instant of a year, month, day, hour, minute and second in a time zone, which is UTC if none is given.",
+    example: ("make_timestamptz(2013, 7, 31, 12, 30, 45.5, 'Europe/Berlin')", "2013-07-31 10:30:45.5+00"),
     ..ordinary("time")
 };
 
@@ -114,6 +150,10 @@ fn make_times(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<Arr
 
 fn make_timestamps(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let nulls = strict_nulls(arguments, rows);
+    if let [micros] = arguments {
+        let micros = slots::<Int64Type>(micros);
+        return primitive(kind, (0..rows).map(|row| micros.at(row)).collect(), nulls);
+    }
     let (years, months, days) = (integers(arguments, 0), integers(arguments, 1), integers(arguments, 2));
     let (hours, minutes) = (integers(arguments, 3), integers(arguments, 4));
     let seconds = slots::<Float64Type>(&arguments[5]);

@@ -33,7 +33,12 @@ const NANOS_PER_HOUR: i64 = 3_600 * NANOS_PER_SECOND;
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [field, value] = arguments else { return None };
-    let field = TimeField::of(field)?;
+    let (kind, result) = kinds_of(TimeField::of(field)?, value)?;
+    Some(CallKinds { arguments: vec![DataType::Utf8View, kind], result })
+}
+
+/// Returns the type that a value is converted to for a field, and the type of the field.
+pub(super) fn kinds_of(field: TimeField, value: &ArgumentKind<'_>) -> Option<(DataType, DataType)> {
     let kind = match value.kind {
         kind @ (DataType::Date32 | DataType::Timestamp(..)) => kind.clone(),
         DataType::Utf8View | DataType::Null => TIMESTAMP_KIND,
@@ -50,7 +55,7 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
         TimeField::Nanosecond => DataType::Int64,
         _ => DataType::Int32,
     };
-    Some(CallKinds { arguments: vec![DataType::Utf8View, kind], result })
+    Some((kind, result))
 }
 
 fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
@@ -60,7 +65,12 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
     let field = arguments[0].values.as_string_view().value(0);
     // The signature has checked the field, so an unknown one is a bug.
     let field = TimeField::named(field).ok_or_else(|| failed(format!("a field called {field}")))?;
-    unary(&arguments[1], rows, |values| {
+    values_of(field, &arguments[1], rows)
+}
+
+/// Returns a field of the values of an operand.
+pub(super) fn values_of(field: TimeField, operand: &Operand, rows: usize) -> Result<ArrayRef> {
+    unary(operand, rows, |values| {
         let nulls = values.logical_nulls();
         match values.data_type() {
             DataType::Date32 => of_dates(field, values.as_primitive::<Date32Type>().values(), nulls),
@@ -132,6 +142,12 @@ fn of_days_by<N: Copy>(
         TimeField::DayOfWeek => integers(values, nulls, |value| weekday(day(value))),
         TimeField::IsoDayOfWeek => integers(values, nulls, |value| (day(value) + 3).rem_euclid(7) + 1),
         TimeField::DayOfYear => integers(values, nulls, |value| i64::from(date(day(value)).day_of_year)),
+        TimeField::Era => integers(values, nulls, |value| i64::from(date(day(value)).year > 0)),
+        TimeField::YearWeek => integers(values, nulls, |value| {
+            let thursday = date(monday_of(day(value)) + 3);
+            // The number of a week is added with the sign of its year, so that weeks before year 0 stay in order.
+            thursday.year * 100 + if thursday.year < 0 { -week_of(thursday) } else { week_of(thursday) }
+        }),
         _ => integers(values, nulls, |_| 0),
     }
 }

@@ -37,6 +37,20 @@ impl ReadFormat {
         StrftimeItems::new(format).parse_to_owned().map_or(ReadFormat::Malformed, ReadFormat::Strftime)
     }
 
+    /// Prepares a format of strftime, in which `%f`, `%g` and `%n` are fractions of a second.
+    pub(super) fn strftime(format: &str) -> ReadFormat {
+        // After a point, the library reads a fraction of any length.
+        let format = ["%f", "%g", "%n"].iter().fold(format.to_owned(), |format, letter| {
+            let digits = match *letter {
+                "%f" => "%6f",
+                "%g" => "%3f",
+                _ => "%9f",
+            };
+            format.replace(&format!(".{letter}"), "%.f").replace(letter, digits)
+        });
+        StrftimeItems::new(&format).parse_to_owned().map_or(ReadFormat::Malformed, ReadFormat::Strftime)
+    }
+
     /// Reads the date or time of a text. Returns `None` if the text does not match the format or names a date or time
     /// that does not exist.
     pub(super) fn read(&self, text: &str) -> Option<ReadMoment> {

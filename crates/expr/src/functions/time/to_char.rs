@@ -52,9 +52,13 @@ enum CharFormat {
 
 impl CharFormat {
     fn new(pattern: &str) -> Result<CharFormat> {
-        if !pattern.contains('%') {
-            return Ok(CharFormat::Pattern(pieces_of(pattern)));
+        match pattern.contains('%') {
+            true => CharFormat::strftime(pattern),
+            false => Ok(CharFormat::Pattern(pieces_of(pattern))),
         }
+    }
+
+    fn strftime(pattern: &str) -> Result<CharFormat> {
         let items = StrftimeItems::new(pattern).parse_to_owned();
         items.map(CharFormat::Strftime).map_err(|_| {
             Error::new(ErrorKind::InvalidParameter, format!("'{pattern}' is not a valid format of strftime"))
@@ -73,8 +77,42 @@ enum WrittenKind {
 }
 
 fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    let nulls = strict_nulls(arguments, rows);
     let [value, pattern] = arguments else { return Err(super::columns::failed("to_char of other arguments")) };
+    write_all(value, pattern, rows, CharFormat::new)
+}
+
+/// Writes times by a format of strftime. `%f` has six digits, `%g` three and `%n` nine.
+pub(super) fn write_strftime_of(value: &Operand, pattern: &Operand, rows: usize) -> Result<ArrayRef> {
+    write_all(value, pattern, rows, |pattern| CharFormat::strftime(&with_digits(pattern)))
+}
+
+/// Replaces the letters of fractions by those of the library, which give the number of digits.
+fn with_digits(pattern: &str) -> String {
+    let mut written = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(character) = chars.next() {
+        if character != '%' {
+            written.push(character);
+            continue;
+        }
+        match chars.next() {
+            Some('f') => written.push_str("%6f"),
+            Some('g') => written.push_str("%3f"),
+            Some('n') => written.push_str("%9f"),
+            Some(letter) => written.extend(['%', letter]),
+            None => written.push('%'),
+        }
+    }
+    written
+}
+
+fn write_all(
+    value: &Operand,
+    pattern: &Operand,
+    rows: usize,
+    prepare: impl Fn(&str) -> Result<CharFormat>,
+) -> Result<ArrayRef> {
+    let nulls = strict_nulls(&[value.clone(), pattern.clone()], rows);
     let kind = match value.values.data_type() {
         DataType::Date32 => WrittenKind::Date,
         DataType::Time64(_) => WrittenKind::Time,
@@ -99,7 +137,7 @@ fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayR
         let is_known =
             last.as_ref().is_some_and(|(known, _)| *known == at || patterns.value(*known) == patterns.value(at));
         if !is_known {
-            last = Some((at, CharFormat::new(patterns.value(at))?));
+            last = Some((at, prepare(patterns.value(at))?));
         }
         let (_, format) = last.as_ref().expect("the format of this row is known");
         let (seconds, nanos) = match (&dates, &ticks) {

@@ -104,7 +104,7 @@ pub(crate) fn zone_called(name: &str) -> Result<Tz> {
 }
 
 /// Converts times between UTC and zones. If `kind` has no zone, the direction is from UTC to the zone.
-fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
+pub(super) fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let per_second = units_per_second(unit_of(kind));
     let is_local = matches!(kind, DataType::Timestamp(_, None));
     let nulls = strict_nulls(&[times.clone(), zones.clone()], rows);

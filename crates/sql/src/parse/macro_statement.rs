@@ -42,7 +42,7 @@ pub(super) fn parse_macro(sql: &str, tokens: &[TokenWithSpan]) -> Result<Option<
         return Ok(None);
     }
     let texts: Vec<&TokenWithSpan> = tokens.iter().filter(|token| is_text(token)).collect();
-    let mut reader = MacroReader { sql, texts, at: 1 };
+    let mut reader = MacroReader { sql, texts, at: 1, is_function: false };
     if is_first(&["drop"]) {
         return if reader.takes("macro") || reader.takes("function") { reader.drop().map(Some) } else { Ok(None) };
     }
@@ -50,7 +50,7 @@ pub(super) fn parse_macro(sql: &str, tokens: &[TokenWithSpan]) -> Result<Option<
     let temporary = reader.takes("temp") || reader.takes("temporary");
     match () {
         () if reader.takes("macro") => {}
-        () if reader.takes("function") => {}
+        () if reader.takes("function") => reader.is_function = true,
         () => return Ok(None),
     }
     if temporary {
@@ -65,6 +65,8 @@ struct MacroReader<'t> {
     /// The tokens without white space.
     texts: Vec<&'t TokenWithSpan>,
     at: usize,
+    /// Whether the statement is a `CREATE FUNCTION`, in which a string after AS is a query.
+    is_function: bool,
 }
 
 impl MacroReader<'_> {
@@ -199,7 +201,7 @@ impl MacroReader<'_> {
             } else if self.takes("return") {
                 text.sql = self.until(|_, _| false);
             } else if self.takes("as") {
-                self.body(text);
+                self.body(text)?;
             } else if !(self.takes("immutable") || self.takes("stable") || self.takes("volatile")) {
                 return Err(self.error("expected AS, RETURN, RETURNS or LANGUAGE SQL"));
             }
@@ -208,7 +210,7 @@ impl MacroReader<'_> {
     }
 
     /// Reads the text after AS: an expression, TABLE and a query, or a string with a query.
-    fn body(&mut self, text: &mut MacroText) {
+    fn body(&mut self, text: &mut MacroText) -> Result<()> {
         let quoted = match self.token(self.at) {
             Some(Token::SingleQuotedString(body)) => Some(body.clone()),
             Some(Token::DollarQuotedString(body)) => Some(body.value.clone()),
@@ -221,11 +223,15 @@ impl MacroReader<'_> {
                 let body = body.trim().trim_end_matches(';').to_owned();
                 text.sql = if text.is_table { body } else { format!("({body})") };
             }
+            Some(_) if is_alone && self.is_function => {
+                return Err(self.error("expected a query as the text of a function in SQL"));
+            }
             _ => {
                 text.is_table |= self.takes("table");
                 text.sql = self.until(|_, _| false);
             }
         }
+        Ok(())
     }
 
     fn drop(&mut self) -> Result<MacroStatement> {

@@ -5,7 +5,7 @@
 //! - `query`: WITH, set operations, VALUES, LIMIT; `with`: common table expressions; `from`: tables and joins;
 //!   `table_function`: functions in FROM; `rows_of_list`: functions that give a row for each item of a list
 //!   `pivot`, `unpivot`, `summarize`: queries that their clauses stand for; `built_query`: how those are put together
-//!   `file_function`: `read_csv` and others; `table_sample`: TABLESAMPLE;
+//!   `file_function`: `read_csv` and others; `table_sample`: TABLESAMPLE; `macro_call`: macros;
 //!   `matching_columns`: `COLUMNS(...)`
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
@@ -39,6 +39,7 @@ mod grouping;
 mod item_function;
 mod latest;
 mod literal;
+mod macro_call;
 mod matching_columns;
 mod operator;
 mod ordered_join;

@@ -95,6 +95,39 @@ pub trait RowSource: Send + Sync + fmt::Debug {
     ) -> Result<Arc<dyn BatchSource>>;
 }
 
+/// A macro: an expression or query with parameters, parsed.
+#[derive(Clone, Debug)]
+pub struct CatalogMacro {
+    /// The name as spelled.
+    pub name: String,
+    /// The parameters in the order of a call.
+    pub parameters: Vec<CatalogParameter>,
+    /// The type that the value is cast to.
+    pub result: Option<ast::DataType>,
+    /// The expression or query.
+    pub body: MacroBody,
+}
+
+/// A parameter of a macro.
+#[derive(Clone, Debug)]
+pub struct CatalogParameter {
+    /// The name in lower case.
+    pub name: String,
+    /// The type that arguments are cast to.
+    pub kind: Option<ast::DataType>,
+    /// The value if a call gives none.
+    pub default: Option<ast::Expr>,
+}
+
+/// What a call of a macro stands for.
+#[derive(Clone, Debug)]
+pub enum MacroBody {
+    /// A value.
+    Expr(Box<ast::Expr>),
+    /// Rows, for a call in FROM.
+    Query(Box<ast::Query>),
+}
+
 /// A call of a function that reads files.
 #[derive(Clone, Debug)]
 pub struct FileCall {
@@ -130,6 +163,11 @@ pub trait QueryCatalog {
 
     /// Finds a table function of the database, such as `rowmill_storage('hits')`, by name.
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>>;
+
+    /// Finds a macro by its name in lower case.
+    fn macro_named(&self, _name: &str) -> Result<Option<CatalogMacro>> {
+        Ok(None)
+    }
 
     /// Whether a table function reads files: see [`QueryCatalog::file_rows`].
     fn reads_files(&self, _function: &str) -> bool {

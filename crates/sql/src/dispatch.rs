@@ -10,8 +10,8 @@ use crate::statement::write::changing_with::{self, ChangingWith};
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
     alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, export_database, grant,
-    import_database, index, lock, maintenance, materialized_view, named_statement, refresh, role, schema, sequence,
-    show, transaction, truncate, view,
+    import_database, index, lock, macro_definition, maintenance, materialized_view, named_statement, refresh, role,
+    schema, sequence, show, transaction, truncate, view,
 };
 use crate::{explain, name_settings, settings};
 
@@ -40,6 +40,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Prepare(statement)
         | StatementBody::Execute(statement)
         | StatementBody::Deallocate(statement) => named_statement::run(work, statement),
+        StatementBody::Macro(statement) => macro_definition::run(work, statement),
         StatementBody::Sql(sql) => run_sql(work, sql),
     }
 }

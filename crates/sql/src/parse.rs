@@ -14,6 +14,7 @@ mod alter_time_table;
 mod copy;
 mod database_folder;
 mod insert_forms;
+mod macro_statement;
 mod materialized_view;
 mod named_statement;
 mod parameters;
@@ -48,6 +49,8 @@ pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStateme
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 pub(crate) use database_folder::ExportStatement;
+use macro_statement::parse_macro;
+pub(crate) use macro_statement::{MacroStatement, MacroText};
 use materialized_view::{RefreshClause, find_rule};
 pub(crate) use materialized_view::{RefreshStatement, rule_text};
 pub(crate) use named_statement::NamedStatement;
@@ -146,6 +149,8 @@ pub(crate) enum StatementBody {
     Execute(Box<NamedStatement>),
     /// `DEALLOCATE name`
     Deallocate(Box<NamedStatement>),
+    /// `CREATE MACRO` and `DROP MACRO`
+    Macro(Box<MacroStatement>),
     /// Statements about roles and rights
     Access(Box<AccessStatement>),
 }
@@ -361,9 +366,13 @@ impl<'t> Section<'t> {
     fn parse(self, sql: &str, levels: u64, settings: &Settings) -> Result<Statement> {
         let mut spellings = Spellings::default();
         let mut parameters = Parameters::default();
-        let named = parse_named(sql, self.tokens)?;
-        // The statement of PREPARE has its own parameters, so only its name is read here.
-        let own = if matches!(named, Some(NamedStatement::Prepare { .. })) { 1 } else { self.tokens.len() };
+        let mut own_body = parse_named(sql, self.tokens)?.map(body_of);
+        if own_body.is_none() {
+            own_body = parse_macro(sql, self.tokens)?.map(|text| StatementBody::Macro(Box::new(text)));
+        }
+        // The texts of PREPARE and of macros have parameters of their own, so their tokens are not read here.
+        let keeps_text = matches!(own_body, Some(StatementBody::Prepare(_) | StatementBody::Macro(_)));
+        let own = if keeps_text { 1 } else { self.tokens.len() };
         let mut tokens = self.tokens[..own].to_vec();
         let depth_max = PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize;
         if let Some(clause) = &self.refresh {
@@ -384,8 +393,8 @@ impl<'t> Section<'t> {
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
             time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error, end))?;
-        let mut body = match named {
-            Some(named) => body_of(named),
+        let mut body = match own_body {
+            Some(body) => body,
             None => {
                 let parser = Parser::new(&dialect).with_recursion_limit(depth_max);
                 parse_body(&mut parser.with_tokens_with_locations(tokens)).map_err(|error| match error {
@@ -420,6 +429,7 @@ impl<'t> Section<'t> {
             | StatementBody::Prepare(_)
             | StatementBody::Execute(_)
             | StatementBody::Deallocate(_)
+            | StatementBody::Macro(_)
             | StatementBody::Access(_) => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();

@@ -10,7 +10,7 @@ use rowmill_expr::kernels::cast::cast;
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::binder::RelationRead;
 use rowmill_query::catalog::{
-    CatalogRelation, CatalogView, FileCall, QueryCatalog, RelationName, RowSource, ViewSpelling,
+    CatalogMacro, CatalogRelation, CatalogView, FileCall, QueryCatalog, RelationName, RowSource, ViewSpelling,
 };
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_storage::TableSource;
@@ -26,6 +26,7 @@ use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
+use crate::statement::macro_definition;
 use crate::{
     file_functions, function_list, json_functions, log_functions, materialized_list, memory_functions,
     pragma_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
@@ -158,6 +159,11 @@ impl QueryCatalog for ContextCatalog {
             batch = pg_catalog::keywords(name, arguments.len())?;
         }
         Ok(batch.map(|batch| MemoryRows::new(format!("{name}()"), batch) as Arc<dyn RowSource>))
+    }
+
+    fn macro_named(&self, name: &str) -> Result<Option<CatalogMacro>> {
+        let found = self.context.snapshot.catalog().macro_named(name);
+        found.map(|def| macro_definition::parsed(def, &self.context.settings)).transpose()
     }
 
     fn reads_files(&self, function: &str) -> bool {

@@ -109,7 +109,7 @@ fn text_batch(columns: &[(&str, Vec<String>)]) -> Result<RecordBatch> {
 }
 
 fn setting_name(name: &ObjectName) -> String {
-    name.to_string().replace('"', "")
+    name.to_string().replace('"', "").to_lowercase()
 }
 
 fn is_default(value: &Expr) -> bool {

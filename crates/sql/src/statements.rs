@@ -41,6 +41,12 @@ pub const STATEMENTS: &[StatementInfo] = &[
         "Brings the rows of a materialized view up to date.",
         "REFRESH MATERIALIZED VIEW views",
     ),
+    info(
+        "CREATE MACRO",
+        "Gives an expression with parameters a name; AS TABLE gives one to a query. CREATE FUNCTION does the same.",
+        "CREATE MACRO minutes(s, digits := 1) AS round(s / 60.0, digits)",
+    ),
+    info("DROP MACRO", "Removes a macro.", "DROP MACRO minutes"),
     info("CREATE SEQUENCE", "Makes a source of ascending numbers.", "CREATE SEQUENCE ticket START WITH 100"),
     info("CREATE SCHEMA", "Makes a space of names for tables and views.", "CREATE SCHEMA archive"),
     info("ALTER TABLE", "Changes the definition of a table.", "ALTER TABLE visits ADD COLUMN country TEXT"),

@@ -12,6 +12,7 @@ use rowmill_storage::{TableDef, TableStatistics};
 
 use crate::comments::TableComments;
 use crate::keyed::TableCodec;
+use crate::macros::MacroDef;
 use crate::materialized::MaterializedView;
 use crate::roles::{ObjectAccess, ObjectId, RoleDef};
 
@@ -66,6 +67,8 @@ pub struct Catalog {
     /// Comments on tables and their columns.
     comments: BTreeMap<TableId, Arc<TableComments>>,
     views: BTreeMap<ViewId, Arc<ViewDef>>,
+    macros: BTreeMap<ViewId, Arc<MacroDef>>,
+    macro_names: BTreeMap<String, ViewId>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
     roles: BTreeMap<RoleId, Arc<RoleDef>>,
@@ -369,6 +372,40 @@ impl Catalog {
     pub(crate) fn remove_view(&mut self, id: ViewId) {
         if let Some(def) = self.views.remove(&id) {
             self.names.remove(&(def.schema, def.name.to_lowercase()));
+            self.version = next_version();
+        }
+    }
+
+    /// Returns the macro called `name`.
+    pub fn macro_named(&self, name: &str) -> Option<&Arc<MacroDef>> {
+        self.macro_names.get(&name.to_lowercase()).map(|id| &self.macros[id])
+    }
+
+    /// Returns all macros, by id.
+    pub fn macros(&self) -> impl Iterator<Item = &Arc<MacroDef>> {
+        self.macros.values()
+    }
+
+    pub(crate) fn macro_by_id(&self, id: ViewId) -> Option<&Arc<MacroDef>> {
+        self.macros.get(&id)
+    }
+
+    /// Adds a macro, or replaces the definition of the macro with this id.
+    pub(crate) fn put_macro(&mut self, def: Arc<MacroDef>) -> Result<()> {
+        self.remove_macro(def.id);
+        let name = def.name.to_lowercase();
+        if self.macro_names.contains_key(&name) {
+            return Err(exists(ErrorKind::DuplicateObject, "macro", &def.name));
+        }
+        self.macro_names.insert(name, def.id);
+        self.macros.insert(def.id, def);
+        self.version = next_version();
+        Ok(())
+    }
+
+    pub(crate) fn remove_macro(&mut self, id: ViewId) {
+        if let Some(def) = self.macros.remove(&id) {
+            self.macro_names.remove(&def.name.to_lowercase());
             self.version = next_version();
         }
     }

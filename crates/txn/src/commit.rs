@@ -217,6 +217,15 @@ pub(crate) fn merge_catalogs(
         }
         merged.remove_view(view.id);
     }
+    for def in base.macros() {
+        if changed.macro_by_id(def.id) == Some(def) {
+            continue;
+        }
+        if current.macro_by_id(def.id) != Some(def) {
+            return Err(conflict(format!("the macro \"{}\" was changed by another transaction", def.name)));
+        }
+        merged.remove_macro(def.id);
+    }
     let taken = |error: Error| conflict(error.message().to_owned());
     for schema in changed.schemas().filter(|schema| base.schema_by_id(schema.id).is_none()) {
         merged.put_schema(Arc::clone(schema)).map_err(taken)?;
@@ -226,6 +235,9 @@ pub(crate) fn merge_catalogs(
     }
     for view in changed.all_views().filter(|view| base.view_by_id(view.id) != Some(view)) {
         merged.put_view(Arc::clone(view)).map_err(taken)?;
+    }
+    for def in changed.macros().filter(|def| base.macro_by_id(def.id) != Some(def)) {
+        merged.put_macro(Arc::clone(def)).map_err(taken)?;
     }
     for table in base.materialized_views().chain(changed.materialized_views()).map(|view| view.table) {
         let (before, after) = (base.materialized(table), changed.materialized(table));

@@ -7,7 +7,7 @@ use rowmill_base::{Result, RoleId, SchemaId, TableId, ViewId};
 
 use crate::catalog::Catalog;
 use crate::roles::ObjectId;
-use crate::{comments, manifest, materialized_codec, roles_codec, statistics_codec};
+use crate::{comments, macros, manifest, materialized_codec, roles_codec, statistics_codec};
 
 /// A kind of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub(crate) enum DefinitionKind {
     /// The comments on a table and its columns.
     Comments,
     View,
+    Macro,
     Role,
     /// The owner and the rights of an object.
     Access,
@@ -29,13 +30,14 @@ pub(crate) enum DefinitionKind {
 impl DefinitionKind {
     /// All kinds, in the order in which definitions are added: a schema comes before its tables. They are removed in
     /// the opposite order.
-    pub(crate) const ALL: [DefinitionKind; 8] = [
+    pub(crate) const ALL: [DefinitionKind; 9] = [
         DefinitionKind::Schema,
         DefinitionKind::Table,
         DefinitionKind::Statistics,
         DefinitionKind::Materialized,
         DefinitionKind::Comments,
         DefinitionKind::View,
+        DefinitionKind::Macro,
         DefinitionKind::Role,
         DefinitionKind::Access,
     ];
@@ -49,6 +51,7 @@ impl DefinitionKind {
             DefinitionKind::Materialized => b'M',
             DefinitionKind::Comments => b'C',
             DefinitionKind::View => b'V',
+            DefinitionKind::Macro => b'F',
             DefinitionKind::Role => b'U',
             DefinitionKind::Access => b'G',
         }
@@ -67,6 +70,7 @@ impl DefinitionKind {
             DefinitionKind::Materialized => "materialized view",
             DefinitionKind::Comments => "the comments on table",
             DefinitionKind::View => "view",
+            DefinitionKind::Macro => "macro",
             DefinitionKind::Role => "role",
             DefinitionKind::Access => "the rights of object",
         }
@@ -91,6 +95,7 @@ impl DefinitionKind {
                 Ok(catalog.all_comments().map(|(table, of)| (table.0, comments::encode(of))).collect())
             }
             DefinitionKind::View => Ok(catalog.all_views().map(|def| (def.id.0, manifest::encode_view(def))).collect()),
+            DefinitionKind::Macro => Ok(catalog.macros().map(|def| (def.id.0, macros::encode(def))).collect()),
             DefinitionKind::Role => Ok(catalog.roles().map(|def| (def.id.0, roles_codec::encode_role(def))).collect()),
             DefinitionKind::Access => {
                 Ok(catalog.numbered_access().map(|(number, def)| (number, roles_codec::encode_access(def))).collect())
@@ -107,6 +112,7 @@ impl DefinitionKind {
             DefinitionKind::Materialized => materialized_codec::put(catalog, TableId(id), value),
             DefinitionKind::Comments => comments::put(catalog, TableId(id), value),
             DefinitionKind::View => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
+            DefinitionKind::Macro => macros::put(catalog, ViewId(id), value),
             DefinitionKind::Role => catalog.put_role(Arc::new(roles_codec::decode_role(RoleId(id), value)?)),
             DefinitionKind::Access => {
                 catalog.put_access(roles_codec::decode_access(id, value)?);
@@ -124,7 +130,9 @@ impl DefinitionKind {
             DefinitionKind::Table => catalog.withdraw_table(TableId(id)),
             // They have no names of their own, and putting them replaces them.
             DefinitionKind::Materialized | DefinitionKind::Comments | DefinitionKind::Access => {}
-            DefinitionKind::Statistics | DefinitionKind::View | DefinitionKind::Role => self.remove(catalog, id),
+            DefinitionKind::Statistics | DefinitionKind::View | DefinitionKind::Macro | DefinitionKind::Role => {
+                self.remove(catalog, id);
+            }
         }
     }
 
@@ -137,6 +145,7 @@ impl DefinitionKind {
             DefinitionKind::Materialized => catalog.remove_materialized(TableId(id)),
             DefinitionKind::Comments => catalog.set_comments(TableId(id), None),
             DefinitionKind::View => catalog.remove_view(ViewId(id)),
+            DefinitionKind::Macro => catalog.remove_macro(ViewId(id)),
             DefinitionKind::Role => catalog.remove_role(RoleId(id)),
             DefinitionKind::Access => {
                 ObjectId::of_number(id).into_iter().for_each(|object| catalog.remove_access(object));
@@ -166,6 +175,9 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     }
     for role in before.roles().filter(|role| after.role_by_id(role.id).is_none()) {
         put(DefinitionKind::Role, role.id.0, None);
+    }
+    for def in before.macros().filter(|def| after.macro_by_id(def.id).is_none()) {
+        put(DefinitionKind::Macro, def.id.0, None);
     }
     for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
         put(DefinitionKind::View, view.id.0, None);
@@ -213,6 +225,11 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for view in after.all_views() {
         if !before.view_by_id(view.id).is_some_and(|old| Arc::ptr_eq(old, view)) {
             put(DefinitionKind::View, view.id.0, Some(manifest::encode_view(view)));
+        }
+    }
+    for def in after.macros() {
+        if !before.macro_by_id(def.id).is_some_and(|old| Arc::ptr_eq(old, def)) {
+            put(DefinitionKind::Macro, def.id.0, Some(macros::encode(def)));
         }
     }
     for role in after.roles() {

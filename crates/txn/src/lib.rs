@@ -22,7 +22,7 @@
 //! - `materialized`, `changed_rows`, `refreshes`: materialized views, the rows that have changed since a refresh, and
 //!   the refreshes of this process.
 //! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `materialized_codec`,
-//!   `comments`, `codec`: a change and a state as bytes, for the log and for the base.
+//!   `comments`, `macros`, `codec`: a change and a state as bytes, for the log and for the base.
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`, `time_merge`: blocks of recent
 //!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move
@@ -73,6 +73,7 @@ mod keyed_tables;
 mod keyed_validation;
 mod keyed_writes;
 pub mod log;
+mod macros;
 mod manifest;
 mod materialized;
 mod materialized_codec;
@@ -113,6 +114,7 @@ pub use held_back::{HeldBack, SnapshotInfo};
 pub use keyed_batches::RowsByKey;
 pub use keyed_tables::IndexSpec;
 pub use keyed_writes::KeyedMark;
+pub use macros::{MacroDef, MacroParameter};
 pub use materialized::{MaterializedView, RefreshPoint, RefreshRule, SourceLag, SourcePoint};
 pub use refreshes::{RefreshTurn, Refreshes};
 pub use row_claims::{LostRow, RowClaimInfo, RowClaimant};

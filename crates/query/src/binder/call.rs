@@ -97,6 +97,12 @@ impl Binder<'_> {
             let message = format!("{name} is a window function and needs OVER (...)");
             return Err(Error::new(ErrorKind::UndefinedFunction, message));
         }
+        if functions::find(name).is_none()
+            && !SPECIAL.contains(&name)
+            && let Some(found) = self.catalog.macro_named(name)?
+        {
+            return self.macro_call(&found, ident, call);
+        }
         self.scalar_call(ident, call)
     }
 

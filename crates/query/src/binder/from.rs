@@ -315,7 +315,7 @@ impl Binder<'_> {
     /// Gives every column of a query in FROM its own id. A query may give one column under two names, or give a column
     /// of an enclosing query. GROUPING SETS above must tell such columns apart, because `NULL` may replace one but not
     /// the other.
-    fn with_own_columns(&mut self, mut rows: BoundRows) -> BoundRows {
+    pub(super) fn with_own_columns(&mut self, mut rows: BoundRows) -> BoundRows {
         let mut own = output(&rows.plan);
         let mut copies = Vec::new();
         for column in &mut rows.columns {

@@ -25,6 +25,14 @@ impl Binder<'_> {
         let [.., ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
             return Err(unsupported(format!("{name}(...) in FROM")));
         };
+        if functions::find(&ident.value).is_none()
+            && let Some(found) = self.catalog.macro_named(&ident.value)?
+        {
+            if ordinality {
+                return Err(unsupported(format!("WITH ORDINALITY of {}", ident.value)));
+            }
+            return self.macro_rows(&found, ident, args, alias);
+        }
         if self.catalog.reads_files(&ident.value) {
             return self.file_function(ident, args, ordinality, alias);
         }

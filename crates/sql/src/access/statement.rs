@@ -19,9 +19,11 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
     match statement.body() {
         StatementBody::Sql(sql) if statement.locks_rows() => checker.locked_rows(sql),
         StatementBody::Sql(sql) => checker.sql(sql),
-        // The rows are checked when the statement is bound, the file when it is opened.
         // The prepared statement is checked whenever it runs.
         StatementBody::Prepare(_) | StatementBody::Execute(_) | StatementBody::Deallocate(_) => Ok(()),
+        // Macros belong to no schema and have no owner.
+        StatementBody::Macro(_) => access.require_superuser("a definition of a macro"),
+        // The rows are checked when the statement is bound, the file when it is opened.
         StatementBody::Copy(_) | StatementBody::ExplainCopy(_) => Ok(()),
         StatementBody::AlterTimeTable(alter) => checker.owner_of(&alter.name),
         StatementBody::Refresh(refresh) => checker.owner_of(&refresh.name),
@@ -67,7 +69,7 @@ impl StatementCheck<'_> {
             | Sql::ShowFunctions { .. }
             | Sql::ShowCreate { .. } => Ok(()),
             // Settings of the database are checked where they are set.
-            Sql::Set(_) | Sql::Reset(_) => Ok(()),
+            Sql::Set(_) | Sql::Reset(_) | Sql::Use(_) => Ok(()),
             Sql::Truncate(truncate) => truncate.table_names.iter().try_for_each(|table| {
                 let object = self.find(&table.name)?;
                 object.map_or(Ok(()), |object| self.access.require(Rights::TRUNCATE, object, None))

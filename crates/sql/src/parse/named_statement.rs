@@ -17,10 +17,10 @@ use crate::names::lower;
 /// A statement about prepared statements.
 #[derive(Clone, Debug)]
 pub(crate) enum NamedStatement {
-    /// `PREPARE name (types) AS text`
+    /// `PREPARE name (types) AS text`. The text is at the place that it has in the user's text.
     Prepare { name: String, types: Vec<DataType>, text: String },
-    /// `EXECUTE name (values)`. The values are the text of a select list, and empty if there are none.
-    Execute { name: String, values: String },
+    /// `EXECUTE name (values)`, with a query of the values.
+    Execute { name: String, values: Option<String> },
     /// `DEALLOCATE name`; no name means all.
     Deallocate { name: Option<String> },
 }
@@ -77,6 +77,12 @@ impl NamedReader<'_> {
         }
     }
 
+    /// Returns the blank text before the token at a place, so that errors of a text after it show the user's places.
+    fn padding(&self, at: usize) -> (String, usize) {
+        let start = self.texts[at].span.start;
+        ("\n".repeat(start.line.saturating_sub(1) as usize), start.column.saturating_sub(1) as usize)
+    }
+
     fn prepare(&self) -> Result<NamedStatement> {
         let name = self.name(1)?;
         let mut types = Vec::new();
@@ -94,6 +100,8 @@ impl NamedReader<'_> {
         if text.is_empty() {
             return Err(self.error(at + 1, "expected a statement after AS"));
         }
+        let (lines, columns) = self.padding(at + 1);
+        let text = format!("{lines}{:columns$}{text}", "");
         Ok(NamedStatement::Prepare { name, types, text })
     }
 
@@ -117,11 +125,24 @@ impl NamedReader<'_> {
         let name = self.name(1)?;
         let last = self.texts.len() - 1;
         let values = match self.texts.get(2).map(|token| &token.token) {
-            None => String::new(),
-            Some(Token::LParen) if last > 2 && self.texts[last].token == Token::RParen => self.text(3..last),
+            None => None,
+            Some(Token::LParen) if last == 3 && self.texts[last].token == Token::RParen => None,
+            Some(Token::LParen) if last > 3 && self.texts[last].token == Token::RParen => Some(self.select(3..last)),
             Some(_) => return Err(self.error(2, "expected the values in parentheses")),
         };
         Ok(NamedStatement::Execute { name, values })
+    }
+
+    /// The query of a select list.
+    fn select(&self, range: Range<usize>) -> String {
+        const SELECT: &str = "SELECT ";
+        let (lines, columns) = self.padding(range.start);
+        let list = self.text(range);
+        match columns.checked_sub(SELECT.len()) {
+            Some(columns) => format!("{lines}{:columns$}{SELECT}{list}", ""),
+            // The list begins a line, so the word before it goes to the line above.
+            None => format!("{}{SELECT}\n{:columns$}{list}", lines.get(1..).unwrap_or_default(), ""),
+        }
     }
 
     fn deallocate(&self) -> Result<NamedStatement> {

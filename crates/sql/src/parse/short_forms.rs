@@ -131,7 +131,7 @@ impl ShortForms<'_> {
         wanted.iter().any(|word| self.is_word(at, word))
     }
 
-    /// Returns the index of the first token from `at` on that stands outside of parentheses and is one of `words`, or
+    /// Returns the index of the first token from `at` on that is outside of parentheses and is one of `words`, or
     /// the end: a closing parenthesis, or the end of the statement.
     fn end_of(&self, at: usize, words: &[&str]) -> usize {
         let mut open = 0_usize;

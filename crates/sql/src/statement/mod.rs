@@ -29,6 +29,7 @@ pub(crate) mod index;
 pub(crate) mod insert;
 mod key_clauses;
 pub(crate) mod lock;
+pub(crate) mod macro_definition;
 pub(crate) mod maintenance;
 pub(crate) mod materialized_view;
 mod merge;

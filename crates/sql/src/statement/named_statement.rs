@@ -31,7 +31,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &NamedStatement) -> Result<Out
             let types = types.iter().map(sql_type).collect::<Result<_>>()?;
             prepare(work, name, types, text)
         }
-        NamedStatement::Execute { name, values } => execute(work, name, values),
+        NamedStatement::Execute { name, values } => execute(work, name, values.as_deref()),
         NamedStatement::Deallocate { name } => {
             let named = &mut work.session.named_statements;
             match name {
@@ -72,10 +72,10 @@ fn prepare(work: &mut Work<'_>, name: &str, types: Vec<SqlType>, text: &str) -> 
     Ok(Outcome::Done { tag: "PREPARE" })
 }
 
-fn execute(work: &mut Work<'_>, name: &str, values: &str) -> Result<Outcome> {
+fn execute(work: &mut Work<'_>, name: &str, values: Option<&str>) -> Result<Outcome> {
     let KeptStatement { statement, types } =
         work.session.named_statements.get(name).cloned().ok_or_else(|| unknown(name))?;
-    let mut constants = if values.is_empty() { Vec::new() } else { constants_of(work, values)? };
+    let mut constants = values.map_or_else(|| Ok(Vec::new()), |values| constants_of(work, values))?;
     if constants.len() != statement.parameter_count() {
         let message = format!(
             "the prepared statement \"{name}\" takes {} values, but EXECUTE gives {}",
@@ -92,7 +92,7 @@ fn execute(work: &mut Work<'_>, name: &str, values: &str) -> Result<Outcome> {
 
 /// Computes the values of EXECUTE.
 fn constants_of(work: &mut Work<'_>, values: &str) -> Result<Vec<Constant>> {
-    let select = work.session.parse_one(&format!("SELECT {values}"))?;
+    let select = work.session.parse_one(values)?;
     let Outcome::Rows(rows) = work.session.run_in_engine(&select, work.params)? else {
         return Err(Error::internal("a SELECT gives rows"));
     };

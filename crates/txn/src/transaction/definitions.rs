@@ -218,6 +218,11 @@ impl Transaction {
         Ok(id)
     }
 
+    /// Returns an id that no view or macro has had.
+    pub(crate) fn next_view_id(&self) -> ViewId {
+        self.engine.ids().view()
+    }
+
     /// Drops a view.
     pub fn drop_view(&mut self, id: ViewId) -> Result<()> {
         self.changes.catalog.view_by_id(id).ok_or_else(|| gone("view"))?;

@@ -23,7 +23,7 @@ const ITEM_ENDS: &[&str] = &[
 ];
 
 impl ShortForms<'_> {
-    /// The column whose name stands before the colon at a place.
+    /// The column whose name is before the colon at a place.
     pub(super) fn prefix_alias(&self, at: usize) -> Option<Replacement> {
         let name = self.previous(at)?;
         name_of(self.token(name)?)?;

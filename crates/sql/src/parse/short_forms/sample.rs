@@ -43,7 +43,7 @@ impl ShortForms<'_> {
         let Some(clause) = self.sample_clause(sample + 1) else {
             return Err(self.error(self.next(sample + 1), "expected a number, for example USING SAMPLE 10%"));
         };
-        let Some(from) = self.from_before(at) else {
+        let Some(from) = self.preceding_from(at) else {
             return Err(self.error(at, "USING SAMPLE needs a table in FROM"));
         };
         let tables_end = self.end_of(from + 1, FROM_ENDS);
@@ -59,7 +59,7 @@ impl ShortForms<'_> {
     }
 
     /// The FROM of the SELECT that goes on at a place.
-    fn from_before(&self, at: usize) -> Option<usize> {
+    fn preceding_from(&self, at: usize) -> Option<usize> {
         let mut open = 0_usize;
         for before in (0..at).rev() {
             match &self.tokens[before].token {

@@ -1,4 +1,4 @@
-//! The words that begin a statement of DuckDB in place of SELECT: where they can stand, `SUMMARIZE` and `PRAGMA`.
+//! The words that begin a statement of DuckDB in place of SELECT: where they can occur, `SUMMARIZE` and `PRAGMA`.
 
 use sqlparser::tokenizer::Token;
 

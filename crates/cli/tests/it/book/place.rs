@@ -54,7 +54,7 @@ impl PagePlace {
         for program in ["psql", "curl", "duckdb", "sqlite3"] {
             let is_called = text.split(|end: char| !end.is_alphanumeric()).any(|word| word == program);
             if is_called && !is_installed(program) {
-                eprintln!("skipped, because {program} is not installed:\n{text}");
+                say_skipped(&format!("{program} is not installed:\n{text}"));
                 return None;
             }
         }
@@ -66,7 +66,7 @@ impl PagePlace {
         let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let imports: Vec<&str> = text.lines().filter(|line| line.starts_with("import ")).collect();
         if !self.run(&format!("{python} -c '{}'", imports.join("; ")), None).succeeded {
-            eprintln!("skipped, because {python} lacks a module:\n{text}");
+            say_skipped(&format!("{python} lacks a module:\n{text}"));
             return None;
         }
         std::fs::write(self.folder.path().join(".block.py"), text).expect("written");
@@ -150,6 +150,11 @@ fn path_with_shell() -> OsString {
     let folder = Path::new(SHELL).parent().expect("a folder").to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&others))).expect("a search path")
+}
+
+#[allow(clippy::print_stderr)]
+fn say_skipped(reason: &str) {
+    eprintln!("skipped, because {reason}");
 }
 
 fn is_installed(program: &str) -> bool {

@@ -38,11 +38,15 @@ impl PagePlace {
         PagePlace { folder: tempfile::tempdir().expect("a temporary folder"), server: None }
     }
 
-    /// Runs statements in the page's database, which no server may have open.
-    pub(super) fn sql(&self, text: &str) -> Ran {
+    /// Runs statements in the page's database: in the shell, or by psql if a server has it.
+    pub(super) fn sql(&self, text: &str) -> Option<Ran> {
         std::fs::write(self.folder.path().join(".block.sql"), text).expect("written");
+        if self.server.is_some() {
+            let run = || self.run("psql -X -q -v ON_ERROR_STOP=1 -f .block.sql", self.server.as_ref());
+            return is_installed("psql").then(run);
+        }
         // As an argument, because an error in a file names the file, which a reader does not have.
-        self.run("rowmill mydata -c \"$(cat .block.sql)\"", None)
+        Some(self.run("rowmill mydata -c \"$(cat .block.sql)\"", None))
     }
 
     /// Runs commands. Returns nothing if they start a server, or need a program that this machine does not have.
@@ -85,6 +89,7 @@ impl PagePlace {
         let arguments = arguments.lines().next().unwrap_or_default();
         let words: Vec<&str> = arguments.split('#').next().unwrap_or_default().split_whitespace().collect();
         let folder = self.folder.path().join(words.first().copied().unwrap_or(DATABASE));
+        self.stop_server();
         self.server = Some(ServerProcess::start(&folder.to_string_lossy(), &words[1..]));
     }
 

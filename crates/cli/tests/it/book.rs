@@ -8,7 +8,7 @@
 //! - A comment `<!-- sql`, `<!-- sh` or `<!-- stop the server` runs like a block and is not shown.
 //! - In a table, each piece of code in a column `Rowmill` runs as statements of the shell, and each piece in a column
 //!   `literal` as an expression. A comment `<!-- not run: reason` before a table keeps its pieces from running.
-//! - After a block that begins with `rowmill serve` the server runs to the end of the page.
+//! - After a block that begins with `rowmill serve` the server runs to the end of the page, and psql runs the SQL.
 //!
 //! `ROWMILL_PAGE=tutorial` runs one page. `ROWMILL_GOLDEN=write` writes what blocks print into the pages.
 
@@ -78,7 +78,7 @@ fn is_as_expected(expected: &str, printed: &str) -> bool {
 /// Runs a step. Returns what it printed, or nothing if it was skipped, or the complaint if it did not do what the page says.
 fn run_step(place: &mut PagePlace, step: &Step) -> Result<Option<String>, String> {
     let ran = match step.action {
-        Action::Sql => Some(place.sql(&step.text)),
+        Action::Sql => place.sql(&step.text),
         Action::Shell => place.shell(&step.text),
         Action::Python => place.python(&step.text),
         Action::Stop => {

@@ -38,11 +38,15 @@ impl PagePlace {
         PagePlace { folder: tempfile::tempdir().expect("a temporary folder"), server: None }
     }
 
-    /// Runs statements in the page's database, which no server may have open.
-    pub(super) fn sql(&self, text: &str) -> Ran {
+    /// Runs statements in the page's database: in the shell, or by psql if a server has it.
+    pub(super) fn sql(&self, text: &str) -> Option<Ran> {
         std::fs::write(self.folder.path().join(".block.sql"), text).expect("written");
+        if self.server.is_some() {
+            let run = || self.run("psql -X -q -v ON_ERROR_STOP=1 -f .block.sql", self.server.as_ref());
+            return is_installed("psql").then(run);
+        }
         // As an argument, because an error in a file names the file, which a reader does not have.
-        self.run("rowmill mydata -c \"$(cat .block.sql)\"", None)
+        Some(self.run("rowmill mydata -c \"$(cat .block.sql)\"", None))
     }
 
     /// Runs commands. Returns nothing if they start a server, or need a program that this machine does not have.
@@ -54,7 +58,7 @@ impl PagePlace {
         for program in ["psql", "curl", "duckdb", "sqlite3"] {
             let is_called = text.split(|end: char| !end.is_alphanumeric()).any(|word| word == program);
             if is_called && !is_installed(program) {
-                eprintln!("skipped, because {program} is not installed:\n{text}");
+                say_skipped(&format!("{program} is not installed:\n{text}"));
                 return None;
             }
         }
@@ -66,7 +70,7 @@ impl PagePlace {
         let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let imports: Vec<&str> = text.lines().filter(|line| line.starts_with("import ")).collect();
         if !self.run(&format!("{python} -c '{}'", imports.join("; ")), None).succeeded {
-            eprintln!("skipped, because {python} lacks a module:\n{text}");
+            say_skipped(&format!("{python} lacks a module:\n{text}"));
             return None;
         }
         std::fs::write(self.folder.path().join(".block.py"), text).expect("written");
@@ -85,6 +89,7 @@ impl PagePlace {
         let arguments = arguments.lines().next().unwrap_or_default();
         let words: Vec<&str> = arguments.split('#').next().unwrap_or_default().split_whitespace().collect();
         let folder = self.folder.path().join(words.first().copied().unwrap_or(DATABASE));
+        self.stop_server();
         self.server = Some(ServerProcess::start(&folder.to_string_lossy(), &words[1..]));
     }
 
@@ -150,6 +155,11 @@ fn path_with_shell() -> OsString {
     let folder = Path::new(SHELL).parent().expect("a folder").to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&others))).expect("a search path")
+}
+
+#[allow(clippy::print_stderr)]
+fn say_skipped(reason: &str) {
+    eprintln!("skipped, because {reason}");
 }
 
 fn is_installed(program: &str) -> bool {

@@ -4,5 +4,5 @@ use crate::served::{exchange, server};
 
 /// Sends the bytes as a session.
 pub fn run(data: &[u8]) {
-    exchange(server().pg_address(), data);
+    exchange(server().pg_address(), data, None);
 }

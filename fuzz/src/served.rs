@@ -13,7 +13,10 @@ use rowmill_server::{Server, ServerLimits, ServerOptions};
 /// it.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// How long the server may take for an answer.
+/// How long a request of HTTP waits for its answer before it ends. A request whose client has ended its side is
+/// cancelled, and one that was cut never gets an answer.
+pub(crate) const FIRST_ANSWER: Option<Duration> = Some(Duration::from_millis(50));
+/// How long the server may take to end a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The server that all targets share.
@@ -37,13 +40,17 @@ pub(crate) fn server() -> &'static Server {
     })
 }
 
-/// Sends bytes, ends the sending side and reads to the end. Panics if the server neither answers nor ends the connection,
-/// or if one of its threads has panicked.
-pub(crate) fn exchange(address: Option<SocketAddr>, bytes: &[u8]) {
+/// Sends bytes, waits for the first answer for the time `wait`, ends the sending side and reads to the end. Panics if the
+/// server neither answers nor ends the connection, or if one of its threads has panicked.
+pub(crate) fn exchange(address: Option<SocketAddr>, bytes: &[u8], wait: Option<Duration>) {
     let mut stream = TcpStream::connect(address.expect("an address")).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     // A server that refuses the first bytes may close before it reads the others.
     let _ = stream.write_all(bytes);
+    if wait.is_some() {
+        stream.set_read_timeout(wait).expect("a timeout");
+        let _ = stream.read(&mut [0]);
+    }
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     if let Err(error) = stream.read_to_end(&mut answer) {

@@ -152,7 +152,7 @@ impl Doorkeeper {
         [verifier.text().as_bytes(), b"\0", password.as_bytes()].iter().for_each(|part| hash.update(part));
         let hash: [u8; 32] = hash.finalize().into();
         let is_known = self.remembered.lock().contains(&hash);
-        // A program that has logged in before goes on while somebody tries passwords from the same address.
+        // A program that has logged in before must go on while another one tries passwords from the same address.
         if !is_known && self.throttle.is_locked(client, name) {
             return Ok(Err(LoginFault::Locked));
         }

@@ -8,9 +8,8 @@
 //!                             at once        longer, up to 5 s        and so is the right password
 //! ```
 //!
-//! A client with the right password never waits, so that a program which shares its address with an attacker goes on. Only
-//! if somebody tries dozens of passwords for the same name from the same address, that name is locked for that
-//! address, for as long as the attack goes on.
+//! A client with the right password never waits, because it may share its address with an attacker. A name is locked for
+//! an address only after dozens of wrong passwords, and only as long as further ones come.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -77,8 +76,9 @@ impl LoginThrottle {
             }
         }
         let failures = buckets.entry(key(client, name)).or_insert(Failures { count: 0.0, counted: now });
-        // One more than the limit would lock the name for longer than the attack.
-        *failures = Failures { count: (failures.at(now) + 1.0).min(FAILURES_MAX), counted: now };
+        // Failures beyond the limit must not count, or the name would stay locked for longer than the attack goes on. One
+        // more than the limit locks it for a second, so that one password is checked in each second.
+        *failures = Failures { count: (failures.at(now) + 1.0).min(FAILURES_MAX + 1.0), counted: now };
         let beyond = (failures.count - FREE_MAX).max(0.0);
         WAIT_STEP.mul_f64(beyond).min(WAIT_MAX)
     }
@@ -111,8 +111,8 @@ mod tests {
         assert!(throttle.is_locked_at(here, "ann", now));
         assert!(!throttle.is_locked_at(here, "bob", now));
         assert!(!throttle.is_locked_at(IpAddr::from([127, 0, 0, 2]), "ann", now));
-        let later = now + Duration::from_secs(1);
-        assert!(!throttle.is_locked_at(here, "ann", later));
+        let after = |millis: u64| throttle.is_locked_at(here, "ann", now + Duration::from_millis(millis));
+        assert!(after(10) && after(900) && !after(1_100));
         let much_later = now + Duration::from_secs(60);
         assert_eq!(throttle.failed_at(here, "ann", much_later), Duration::ZERO);
     }

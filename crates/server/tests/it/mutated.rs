@@ -125,10 +125,24 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 
 /// Sends bytes and reads all answers.
 fn exchange(address: SocketAddr, bytes: &[u8]) {
+    exchange_after(None, address, bytes);
+}
+
+/// Sends a request of HTTP and reads the answer. The server cancels a request whose client has ended its side, so the
+/// client waits a moment before it does.
+fn request_once(address: SocketAddr, bytes: &[u8]) {
+    exchange_after(Some(Duration::from_millis(50)), address, bytes);
+}
+
+fn exchange_after(wait: Option<Duration>, address: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     // A server that refuses the first bytes may close before it reads the others.
     let _ = stream.write_all(bytes);
+    if wait.is_some() {
+        stream.set_read_timeout(wait).unwrap();
+        let _ = stream.read(&mut [0]);
+    }
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     if let Err(error) = stream.read_to_end(&mut answer) {
@@ -167,20 +181,46 @@ fn changed_logins_and_requests_get_nobody_in() {
     let server = TestServer::with_options(database, options);
     run(|changes| {
         exchange(server.address(), &changed(login(), changes));
-        exchange(server.http_address(), &changed(request(), changes));
+        request_once(server.http_address(), &changed(request(), changes));
     });
     assert_eq!(ask(&server, "GET", "/health", &[], b"").status, 200);
     let logged_in = |event: &rowmill_server::ServerEvent| matches!(event, rowmill_server::ServerEvent::LoggedIn { .. });
     assert!(!server.events.lock().unwrap().iter().any(logged_in));
 }
 
+/// Imports, exports and lines, each with parameters.
+fn file_requests() -> [Vec<u8>; 3] {
+    let request = |method: &str, path: &str, body: &str| {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    };
+    let import = "/import/m?format=csv&create=true&delimiter=%3B&null_string=-&on_error=skip";
+    [
+        request("POST", import, "a;b\n1;\"x;y\"\n2;-\n"),
+        request("GET", "/export?query=SELECT%201%20AS+a&format=ndjson&compression=gzip", ""),
+        request("POST", "/write?precision=ms&db=x", "cpu,host=a n=1i 1700000000000\n"),
+    ]
+}
+
+#[test]
+fn changed_files_leave_the_server_standing() {
+    let server = TestServer::with_limits(limits());
+    run(|changes| {
+        file_requests().into_iter().for_each(|request| request_once(server.http_address(), &changed(request, changes)));
+    });
+    assert_eq!(ask(&server, "POST", "/query", &[], b"SELECT 1").status, 200);
+}
+
 #[test]
 fn changed_lines_are_stored_or_rejected() {
-    let server = TestServer::with_limits(limits());
+    let line = Some("127.0.0.1:0".parse().unwrap());
+    let options = ServerOptions { limits: limits(), line, ..ServerOptions::default() };
+    let server = TestServer::with_options(Database::memory().unwrap(), options);
     run(|changes| {
         let answer = ask(&server, "POST", "/api/v2/write", &[], &changed(LINES.to_vec(), changes));
         assert!(matches!(answer.status, 204 | 400), "{}: {}", answer.status, answer.text());
-        exchange(server.http_address(), &changed(request(), changes));
+        exchange(server.server().line_address().unwrap(), &changed(LINES.to_vec(), changes));
+        request_once(server.http_address(), &changed(request(), changes));
     });
     assert_eq!(ask(&server, "POST", "/query", &[], b"SELECT 1").status, 200);
 }

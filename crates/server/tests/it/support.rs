@@ -28,7 +28,7 @@ impl TestServer {
         TestServer::with_options(database, ServerOptions { limits, ..ServerOptions::default() })
     }
 
-    /// Starts a server as `rowmill serve` does: transactions see what is committed, and wait for rows.
+    /// Starts a server with the settings of `rowmill serve`: statements see all commits before them, and wait for rows.
     pub(crate) fn with_default_settings() -> TestServer {
         let set = |options: Options, setting: &&str| {
             let (name, value) = setting.split_once('=').unwrap();

@@ -83,7 +83,7 @@ fn activity(connection: &OpenConnection) -> Vec<(&'static str, PgCell)> {
 }
 
 /// `pg_locks`: open transactions that have written rows, and those that wait for them. As in PostgreSQL, a transaction
-/// holds a lock on itself, and whoever needs one of its rows waits for that lock.
+/// holds a lock on itself, and a transaction that needs one of its rows waits for that lock.
 pub(super) fn pg_locks(context: &Arc<StatementContext>) -> Result<PgRows> {
     let mut rows = PgRows::of("pg_locks");
     let engine = context.engine.upgrade();

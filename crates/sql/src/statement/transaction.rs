@@ -73,9 +73,12 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
         return Err(Error::new(ErrorKind::ActiveTransaction, "SET TRANSACTION comes after another statement")
             .hint("SET TRANSACTION must be the first statement after BEGIN"));
     }
-    open.set_isolation(characteristics.isolation);
-    if waits {
-        open.settled()?.wait_for_rows(None, connection);
+    // SET TRANSACTION READ ONLY keeps the level that BEGIN has given.
+    if modes.iter().any(|mode| matches!(mode, TransactionMode::IsolationLevel(_))) {
+        open.set_isolation(characteristics.isolation);
+        if waits {
+            open.settled()?.wait_for_rows(None, connection);
+        }
     }
     if modes.iter().any(|mode| matches!(mode, TransactionMode::AccessMode(_))) {
         open.read_only = characteristics.read_only;

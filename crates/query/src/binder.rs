@@ -35,6 +35,7 @@ mod from;
 mod gapfill;
 mod grouping;
 mod item_function;
+mod json;
 mod latest;
 mod literal;
 mod matching_columns;

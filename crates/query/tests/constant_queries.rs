@@ -184,7 +184,7 @@ fn queries_of_the_suite_without_tables_give_their_rows() {
 /// Whether a query reads tables, sequences, parameters or settings.
 fn needs_database(file: &Path, sql: &str) -> bool {
     // Functions of sessions, too.
-    let has_session = ["setting.slt", "comment.slt", "json_functions.slt", "role.slt"];
+    let has_session = ["setting.slt", "comment.slt", "role.slt"];
     has_session.iter().any(|name| file.ends_with(name))
         || ["(SELECT", "nextval", "setval", "$1"].iter().any(|part| sql.contains(part))
 }

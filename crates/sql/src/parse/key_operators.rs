@@ -1,7 +1,8 @@
 //! The operators `?`, `?|` and `?&`, which test the keys of JSON documents.
 //!
 //! A question mark is also a parameter. It is an operator after an operand, where no parameter can be, if it is followed
-//! by a text, a list or a parameter. After a keyword that may be the name of a column, only a text tells: `data ? 'key'`.
+//! by a text, a list or a parameter. After a keyword that may be the name of a column, only a text or a list tells:
+//! `data ? 'key'`.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -38,7 +39,9 @@ fn operator(tokens: &[TokenWithSpan], at: usize) -> Option<(Token, usize)> {
     let after = tokens[last + 1..].iter().find(is_word)?;
     let begins_text = matches!(after.token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
     let is_operator = match &before.token {
-        Token::Word(word) if word.quote_style.is_none() && word.keyword != Keyword::NoKeyword => begins_text,
+        Token::Word(word) if word.quote_style.is_none() && word.keyword != Keyword::NoKeyword => {
+            begins_text || last > at && begins_list(&after.token)
+        }
         Token::Word(_)
         | Token::Number(..)
         | Token::Placeholder(_)
@@ -49,6 +52,10 @@ fn operator(tokens: &[TokenWithSpan], at: usize) -> Option<(Token, usize)> {
         _ => false,
     };
     is_operator.then_some((operator, last))
+}
+
+fn begins_list(token: &Token) -> bool {
+    matches!(token, Token::LBracket) || matches!(token, Token::Word(word) if word.keyword == Keyword::ARRAY)
 }
 
 fn begins_operand(token: &Token) -> bool {
@@ -74,7 +81,7 @@ mod tests {
     fn a_question_mark_after_an_operand_is_an_operator() {
         for (sql, parameters) in [
             ("SELECT data ? 'a', j ? $1, (j) ?| ARRAY['a'], j ?& $2", 2),
-            ("SELECT j->'a' ? 'b', '{}' ? 'a'", 0),
+            ("SELECT j->'a' ? 'b', '{}' ? 'a', data ?& ['a'], j::JSONB ?| ARRAY['a']", 0),
             ("SELECT ?, a FROM t WHERE b = ? AND c IN (?, ?) LIMIT ? OFFSET ?", 6),
             ("SELECT ? || 'a', a LIKE ? ESCAPE '!'", 2),
         ] {

@@ -27,9 +27,8 @@ use crate::pg_catalog::{self, PG_CATALOG};
 use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
 use crate::{
-    file_functions, function_list, log_functions, materialized_list, memory_functions,
-    pragma_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
-    table_order_function,
+    file_functions, function_list, log_functions, materialized_list, memory_functions, pragma_functions,
+    sequence_functions, snapshot_function, statement_functions, storage_function, table_order_function,
 };
 
 /// The catalog as one statement sees it.

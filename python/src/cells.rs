@@ -68,7 +68,7 @@ impl Classes {
                 read::<u64>(py, cell)?.into_bound_py_any(py)
             }
             SqlType::Float32 | SqlType::Float64 => read::<f64>(py, cell)?.into_bound_py_any(py),
-            SqlType::Text { .. } => read::<&str>(py, cell)?.into_bound_py_any(py),
+            SqlType::Text { .. } | SqlType::Json => read::<&str>(py, cell)?.into_bound_py_any(py),
             SqlType::Blob => Ok(PyBytes::new(py, read::<&[u8]>(py, cell)?).into_any()),
             SqlType::Decimal { .. } => self.decimal.bind(py).call1((read::<String>(py, cell)?,)),
             SqlType::Date => self.date(py, cell),

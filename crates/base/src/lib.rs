@@ -39,7 +39,8 @@ pub use memory_holders::HeldMemory;
 pub use recycled::recycled;
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings, parse_bytes};
 pub use sql_type::{
-    NARROW_DIGITS_MAX, NUMBERED_TYPES, NumberedNative, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType,
-    TimeUnit, UnsignedNumber, WIDE_DIGITS_MAX, decimal_arrow,
+    EXTENSION_NAME_KEY, JSON_EXTENSION, JSON_FIELD, NARROW_DIGITS_MAX, NUMBERED_TYPES, NumberedNative, NumberedType,
+    PLAIN_TYPES, Physical, PlainType, SqlType, TimeUnit, UnsignedNumber, WIDE_DIGITS_MAX, decimal_arrow, is_json,
+    is_json_field, json_arrow,
 };
 pub use suggest::nearest;

@@ -3,6 +3,7 @@
 //! A type without parameters is one line of [`PLAIN_TYPES`]; a type whose values are numbers with texts of their own is
 //! one line of [`NUMBERED_TYPES`] and a file with its texts. How values are stored depends on [`Physical`] alone.
 
+mod json;
 mod numbered;
 mod physical;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit as ArrowUnit};
 
+pub use json::{EXTENSION_NAME_KEY, JSON_EXTENSION, JSON_FIELD, is_json, is_json_field, json_arrow};
 pub use numbered::{NUMBERED_TYPES, NumberedNative, NumberedType, UnsignedNumber};
 pub use physical::Physical;
 
@@ -125,6 +127,8 @@ pub enum SqlType {
     Blob,
     /// `UUID`
     Uuid,
+    /// `JSON`: a document as its text.
+    Json,
     /// A type whose values are numbers with texts of their own: one of [`NUMBERED_TYPES`].
     Numbered(&'static NumberedType),
     /// `type[]`
@@ -196,6 +200,7 @@ pub static PLAIN_TYPES: &[PlainType] = &[
     )
     .hinted("a BLOB that starts with \\x goes on with pairs of hexadecimal digits"),
     plain(SqlType::Uuid, 20, "UUID", &[]).hinted("a UUID is written 550e8400-e29b-41d4-a716-446655440000"),
+    plain(SqlType::Json, 25, "JSON", &["JSONB"]).hinted("a text in JSON has double quotes: '\"text\"'"),
 ];
 
 impl PlainType {
@@ -266,6 +271,7 @@ impl SqlType {
             SqlType::Text { .. } => DataType::Utf8View,
             SqlType::Blob => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
+            SqlType::Json => json_arrow(),
             SqlType::Numbered(kind) => kind.arrow(),
             SqlType::List(item) => DataType::List(Arc::new(Field::new("item", item.arrow(), true))),
             SqlType::Struct(fields) => DataType::Struct(
@@ -317,6 +323,7 @@ impl SqlType {
             | DataType::ListView(item)
             | DataType::LargeListView(item)
             | DataType::FixedSizeList(item, _) => SqlType::List(Box::new(SqlType::from_arrow(item.data_type())?)),
+            kind if is_json(kind) => SqlType::Json,
             DataType::Struct(fields) => SqlType::Struct(
                 fields
                     .iter()
@@ -329,7 +336,7 @@ impl SqlType {
 
     /// Whether values of this type have an order that `MIN`, `ORDER BY` and value lists use.
     pub fn is_ordered(&self) -> bool {
-        !matches!(self, SqlType::Interval | SqlType::List(_) | SqlType::Struct(_))
+        !matches!(self, SqlType::Interval | SqlType::Json | SqlType::List(_) | SqlType::Struct(_))
     }
 }
 

@@ -7,6 +7,7 @@ mod call_failure;
 mod conditional;
 mod hash;
 mod interval;
+mod json;
 mod list;
 mod math;
 mod regex;
@@ -30,6 +31,7 @@ pub(crate) use self::call_failure::call_can_fail;
 pub use self::interval::{fixed_distance, moved_timestamp};
 pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
 pub use self::result_limit::{result_bytes_max, with_result_limit};
+pub(crate) use self::rowwise::too_long;
 pub use self::time::{MONTHS_ORIGIN_DAY, ORIGIN_DAY, time_zone};
 
 /// The families, in the order of the documentation. A new family should be added where its readers expect it.
@@ -65,6 +67,7 @@ pub static FAMILIES: &[&[FunctionSpec]] = &[
     structure::STRUCTURE,
     structure::MAPS,
     structure::STRUCTS,
+    json::JSON,
     sketch::SKETCH,
     conditional::CONDITIONAL,
 ];

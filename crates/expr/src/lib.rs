@@ -7,6 +7,7 @@
 //! - `sketch`: sketches in the formats of Apache DataSketches, for functions and for the aggregates of the engine.
 //! - `fold`: constant folding, and facts for the optimizer: whether an expression can fail, whether it can be NULL.
 //! - `evaluator`: computes the values of an expression for a batch.
+//! - `json`: the parts of JSON documents, by path, and documents taken apart.
 //! - `kernels`: arithmetic, comparisons, LIKE and casts, shared by batches and single rows.
 //! - `regexp`: regular expressions, with a matcher of our own for the usual ones.
 //! - `unscaled`: the integers that hold decimals.
@@ -19,6 +20,7 @@ pub mod display;
 pub mod evaluator;
 pub mod fold;
 pub mod functions;
+pub mod json;
 pub mod kernels;
 pub mod kinds;
 mod regexp;

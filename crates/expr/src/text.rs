@@ -12,7 +12,7 @@ pub mod writer;
 
 use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, NumberedType, Result};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result, is_json};
 use rowmill_plan::Constant;
 
 use crate::kinds::{is_number, type_name};
@@ -55,6 +55,12 @@ pub fn unreadable(text: &str, kind: &DataType, problem: Problem) -> Error {
         }
         _ => ErrorKind::InvalidText,
     };
+    if is_json(kind)
+        && let Some(why) = json::why_not(text)
+    {
+        return Error::new(ErrorKind::InvalidText, format!("{shown} is not JSON: {why}"))
+            .hint("a text in JSON has double quotes: '\"text\"'");
+    }
     let why = if is_out_of_range { ": out of range" } else { "" };
     let error = Error::new(error_kind, format!("{shown} is not a value of type {name}{why}"));
     match NumberedType::of_arrow(kind) {

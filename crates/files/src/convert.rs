@@ -120,6 +120,7 @@ pub fn is_convertible(from: &DataType, to: &SqlType) -> bool {
     match (class(from), to) {
         (Class::Null, _) => true,
         (Class::Other, _) => false,
+        (_, SqlType::Json) => true,
         (Class::List, SqlType::List(item)) => item_type(from).is_some_and(|from| is_convertible(from, item)),
         (Class::Struct, SqlType::Struct(to)) => {
             let DataType::Struct(from) = from else { return false };
@@ -176,6 +177,8 @@ pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
     }
     match (class(from), to) {
         (Class::Null, _) => Ok(new_null_array(&to.arrow(), array.len())),
+        (Class::Text, SqlType::Json) => parse_texts(array, to),
+        (_, SqlType::Json) => write_documents(array),
         (Class::List, SqlType::List(item)) => convert_list(array, item),
         (Class::Struct, SqlType::Struct(fields)) => convert_struct(array, fields),
         (Class::Text, SqlType::Text { chars_max }) => limited(plain_cast(array, &DataType::Utf8View)?, *chars_max),
@@ -288,6 +291,10 @@ fn parse_texts(array: &ArrayRef, to: &SqlType) -> Converted {
         Some((row, problem)) => Err(misfit(&texts, row, problem)),
         None => Ok(builder.finish()),
     }
+}
+
+fn write_documents(array: &ArrayRef) -> Converted {
+    rowmill_expr::kernels::cast::cast(array, &SqlType::Json.arrow(), false).map_err(|_| NotConverted::Types)
 }
 
 fn write_texts(array: &ArrayRef) -> Converted {

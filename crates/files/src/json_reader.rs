@@ -10,13 +10,14 @@
 //! | string | the text form of the column's type |
 //! | number, `true`, `false` | its own text, read as the column's type |
 //! | array, object | list, struct; as JSON in TEXT |
+//! | every value but `null` | the value itself, in JSON |
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use rowmill_base::Result;
+use rowmill_base::{Result, SqlType};
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
 use crate::jobs::{Job, Jobs, ReadProgress};
@@ -478,6 +479,8 @@ struct JsonMembers<'a> {
     width: usize,
     column: usize,
     missing: Option<&'a str>,
+    /// Whether the column takes documents, so that a string keeps its quotes.
+    takes_documents: bool,
     nulls: Nulls,
     scratch: String,
 }
@@ -490,6 +493,7 @@ impl<'a> JsonMembers<'a> {
             width: plan.target.len(),
             column,
             missing: plan.missing[column].as_deref(),
+            takes_documents: plan.target[column].kind == SqlType::Json,
             nulls: Nulls::new(&plan.target[column]),
             scratch: String::new(),
         }
@@ -517,7 +521,7 @@ impl BuilderTexts for JsonMembers<'_> {
         let value = &text[span.start as usize..span.end as usize];
         match JsonKind::of(value) {
             JsonKind::Null => self.nulls.null(row),
-            JsonKind::String => {
+            JsonKind::String if !self.takes_documents => {
                 let inside = &value[1..value.len() - 1];
                 if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
                     return Some(inside);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use crate::OnError;
+use rowmill_expr::text::json::why_not;
 use rowmill_expr::text::reader::Problem;
 
 /// The maximum number of characters of a value or line in a message.
@@ -44,6 +45,9 @@ impl Complaint {
     /// A value that its column cannot hold.
     pub fn value(column: &str, kind: &SqlType, text: &str, problem: Problem) -> Complaint {
         let message = match problem {
+            Problem::Malformed if *kind == SqlType::Json => {
+                format!("{} is not JSON: {}", Quoted(text), why_not(text).unwrap_or_default())
+            }
             Problem::Malformed => format!("{} is not a value of the type {kind}", Quoted(text)),
             Problem::OutOfRange => format!("{} is out of range for the type {kind}", Quoted(text)),
             Problem::TooLong => {

@@ -57,6 +57,7 @@ fn samples() -> Vec<(SqlType, Vec<&'static str>)> {
         (SqlType::Text { chars_max: Some(3) }, vec!["", "äöü"]),
         (SqlType::Blob, vec!["\\x", "\\x00ff"]),
         (SqlType::Uuid, vec!["550e8400-e29b-41d4-a716-446655440000"]),
+        (SqlType::Json, vec!["{\"a\": [1, null]}", "\"text\"", "1.50"]),
         (SqlType::List(Box::new(SqlType::Int64)), vec!["[]", "[1, null, -3]"]),
         (point.clone(), vec!["{\"x\": 1, \"Tag\": \"a\\\"b\"}", "{\"x\": null, \"Tag\": null}"]),
         (SqlType::List(Box::new(point)), vec!["[{\"x\": 1, \"Tag\": \"\"}, null]"]),

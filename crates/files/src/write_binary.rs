@@ -12,7 +12,9 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use rowmill_base::{Broker, Error, Reservation, Result, SqlType, TimeUnit};
+use rowmill_base::{
+    Broker, EXTENSION_NAME_KEY, Error, JSON_EXTENSION, Reservation, Result, SqlType, TimeUnit, is_json,
+};
 
 use crate::convert::convert;
 use crate::options::FileFormat;
@@ -82,7 +84,13 @@ fn written_schema(
 ) -> (SchemaRef, Vec<Option<SqlType>>) {
     let converted: Vec<Option<SqlType>> = schema.fields().iter().map(|field| kind_of(field.data_type())).collect();
     let fields = schema.fields().iter().zip(&converted).map(|(field, converted)| match converted {
-        Some(kind) => Field::new(field.name(), kind.arrow(), field.is_nullable()),
+        Some(kind) => {
+            let written = Field::new(field.name(), kind.arrow(), field.is_nullable());
+            match is_json(field.data_type()) {
+                true => written.with_metadata([(EXTENSION_NAME_KEY.into(), JSON_EXTENSION.into())].into()),
+                false => written,
+            }
+        }
         None => field.as_ref().clone(),
     });
     (Arc::new(Schema::new(fields.collect::<Vec<_>>())), converted)
@@ -113,7 +121,7 @@ fn parquet_type(kind: &DataType) -> Option<SqlType> {
 
 fn storable(kind: &SqlType) -> SqlType {
     match kind {
-        SqlType::Interval | SqlType::Numbered(_) => SqlType::TEXT,
+        SqlType::Interval | SqlType::Json | SqlType::Numbered(_) => SqlType::TEXT,
         SqlType::Timestamp { unit: TimeUnit::Second, zoned } => {
             SqlType::Timestamp { unit: TimeUnit::Millisecond, zoned: *zoned }
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -87,7 +87,7 @@ impl CsvEncoder {
 
 impl Encoder for CsvEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let columns = text_columns(batch.columns())?;
+        let columns = text_columns(batch)?;
         for row in 0..batch.num_rows() {
             for (i, column) in columns.iter().enumerate() {
                 if i > 0 {
@@ -120,8 +120,9 @@ fn is_plain(kind: &DataType) -> bool {
         || matches!(kind, DataType::Boolean | DataType::FixedSizeBinary(16) | DataType::Interval(_))
 }
 
-fn text_columns(columns: &[ArrayRef]) -> io::Result<Vec<TextColumn<'_>>> {
-    columns.iter().map(|column| TextColumn::new(column).map_err(io::Error::other)).collect()
+fn text_columns(batch: &RecordBatch) -> io::Result<Vec<TextColumn<'_>>> {
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    columns.map(|(field, column)| TextColumn::of_field(field, column).map_err(io::Error::other)).collect()
 }
 
 /// Writes the buffer if it is full.
@@ -156,7 +157,7 @@ impl JsonEncoder {
 
 impl Encoder for JsonEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let columns = text_columns(batch.columns())?;
+        let columns = text_columns(batch)?;
         for row in 0..batch.num_rows() {
             self.text.push('{');
             for (i, (key, column)) in self.keys.iter().zip(&columns).enumerate() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, BinaryViewBuilder, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryBuilder,
     Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
-    StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
+    StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow::compute::concat;
 use rowmill_base::{Error, Physical, Result, SqlType};
-use rowmill_storage::keyed::{ValueRef, decode_nested};
+use rowmill_storage::keyed::{ValueRef, decode_nested, json_of_texts};
 use rowmill_storage::of_ordered_bytes;
 
 /// Collects values of one type in an array of [its Arrow type](SqlType::arrow).
@@ -64,14 +64,7 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             ValueRef::Interval(value) => Some(value),
             _ => None,
         }))),
-        Physical::Text => {
-            let mut texts = StringViewBuilder::new().with_fixed_block_size(block_bytes(values.clone()));
-            values.for_each(|value| match value {
-                ValueRef::Text(text) => texts.append_value(text),
-                _ => texts.append_null(),
-            });
-            Arc::new(texts.finish())
-        }
+        Physical::Text => Arc::new(texts(values)),
         Physical::Blob => {
             let mut blobs = BinaryViewBuilder::new().with_fixed_block_size(block_bytes(values.clone()));
             values.for_each(|value| match value {
@@ -90,8 +83,18 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             }
             Arc::new(uuids.finish())
         }
+        Physical::Nested if *kind == SqlType::Json => return json_of_texts(texts(values)),
         Physical::Nested => return nested(kind, values),
     })
+}
+
+fn texts<'a>(values: impl Iterator<Item = ValueRef<'a>> + Clone) -> StringViewArray {
+    let mut texts = StringViewBuilder::new().with_fixed_block_size(block_bytes(values.clone()));
+    values.for_each(|value| match value {
+        ValueRef::Text(text) => texts.append_value(text),
+        _ => texts.append_null(),
+    });
+    texts.finish()
 }
 
 /// Bytes that a view holds itself.

@@ -220,7 +220,7 @@ pub(crate) fn is_of(value: ValueRef<'_>, kind: &SqlType) -> bool {
         ValueRef::Float(_) => matches!(form, Float32 | Float64),
         ValueRef::Decimal(_) => form == Decimal,
         ValueRef::Interval(_) => form == Interval,
-        ValueRef::Text(_) => form == Text,
+        ValueRef::Text(_) => form == Text || *kind == SqlType::Json,
         ValueRef::Bytes(bytes) => {
             matches!(form, Blob | Nested)
                 || form == Uuid && bytes.len() == 16

@@ -37,6 +37,7 @@ mod from;
 mod gapfill;
 mod grouping;
 mod item_function;
+mod json;
 mod latest;
 mod literal;
 mod macro_call;

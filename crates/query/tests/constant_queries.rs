@@ -193,7 +193,7 @@ fn queries_of_the_suite_without_tables_give_their_rows() {
 /// Whether a query reads tables, sequences, parameters or settings.
 fn needs_database(file: &Path, sql: &str) -> bool {
     // Functions of sessions, too.
-    let has_session = ["setting.slt", "comment.slt", "json_functions.slt", "role.slt", "functions/rows.slt"];
+    let has_session = ["setting.slt", "comment.slt", "role.slt", "functions/rows.slt"];
     let is_expanded = |function: &ExpansionSpec| {
         std::iter::once(&function.name).chain(function.aliases).any(|name| sql.contains(&format!("{name}(")))
     };

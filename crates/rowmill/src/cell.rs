@@ -8,7 +8,7 @@ use arrow::datatypes::{
     Int64Type, Time64MicrosecondType, TimeUnit as ArrowUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Result, SqlType, is_json};
 use rowmill_expr::text::writer::format_value;
 
 /// Texts in errors have at most this number of characters.
@@ -131,6 +131,7 @@ impl<'r> CellRef<'r> {
             DataType::Utf8View => Some(self.column.as_string_view().value(self.row)),
             DataType::Utf8 => Some(self.column.as_string::<i32>().value(self.row)),
             DataType::LargeUtf8 => Some(self.column.as_string::<i64>().value(self.row)),
+            kind if is_json(kind) => Some(self.column.as_struct().column(0).as_string_view().value(self.row)),
             _ => None,
         }
     }

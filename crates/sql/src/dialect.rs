@@ -11,6 +11,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
+use rowmill_plan::item_function;
 use sqlparser::ast::{ColumnOption, Expr, GeneratedAs};
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -25,6 +26,9 @@ pub(crate) struct RowmillDialect {
     struct_types: bool,
     /// How many more expressions the parser may begin.
     steps_left: Cell<u64>,
+    /// Whether the expression that the parser begins is where a function of items may be. Elsewhere, the arrow of
+    /// `x -> 'key'` selects a part of a JSON document.
+    takes_lambda: Cell<bool>,
 }
 
 /// How many expressions the parser may begin: per token, and at least for any statement.
@@ -35,7 +39,7 @@ impl RowmillDialect {
     /// Creates the dialect for one statement that has `tokens` tokens.
     pub(crate) fn new(struct_types: bool, tokens: usize) -> RowmillDialect {
         let steps = (tokens as u64).saturating_mul(STEPS_PER_TOKEN).saturating_add(STEPS_MIN);
-        RowmillDialect { struct_types, steps_left: Cell::new(steps) }
+        RowmillDialect { struct_types, steps_left: Cell::new(steps), takes_lambda: Cell::new(false) }
     }
 
     /// Whether the dialect stopped the parser because it tried too many readings.
@@ -103,6 +107,28 @@ fn closing(parser: &Parser, mut at: usize) -> Option<usize> {
         }
         at += 1;
     }
+}
+
+/// Whether the next token is an argument, but not the first one, of a function that takes a function of items.
+fn takes_lambda(parser: &Parser) -> bool {
+    let Some(comma) = previous(parser, parser.index()) else { return false };
+    if parser.token_at(comma).token != Token::Comma {
+        return false;
+    }
+    let mut closed = 0_usize;
+    for at in (0..comma).rev() {
+        match &parser.token_at(at).token {
+            Token::RParen => closed += 1,
+            Token::LParen if closed > 0 => closed -= 1,
+            Token::LParen => {
+                let name = previous(parser, at).map(|name| &parser.token_at(name).token);
+                return matches!(name, Some(Token::Word(word)) if item_function::find(&word.value.to_lowercase()).is_some());
+            }
+            Token::SemiColon => return false,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn keyword_at(parser: &Parser, at: usize) -> Keyword {
@@ -180,7 +206,12 @@ impl Dialect for RowmillDialect {
         if self.gave_up() {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
+        self.takes_lambda.set(takes_lambda(parser));
         compound_subquery(parser)
+    }
+
+    fn supports_lambda_functions(&self) -> bool {
+        self.takes_lambda.get()
     }
 
     /// The parser has consumed the word that may be an alias.
@@ -235,7 +266,6 @@ impl Dialect for RowmillDialect {
         supports_select_wildcard_replace,
         supports_dictionary_syntax,
         support_map_literal_syntax,
-        supports_lambda_functions,
         supports_array_typedef_with_brackets,
         supports_named_fn_args_with_rarrow_operator,
         supports_named_fn_args_with_assignment_operator,

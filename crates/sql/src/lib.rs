@@ -25,8 +25,8 @@
 //!   materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `file_functions`,
 //!   `function_list`, `storage_function`, `table_order_function`, `log_functions`, `memory_functions`,
-//!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`,
-//!   `json_functions`: tables and functions that the session itself answers.
+//!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`:
+//!   tables and functions that the session itself answers.
 //!   `session_objects`: those that the program adds to its connection.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
 //!   `redaction`: statements as logs may show them.
@@ -52,7 +52,6 @@ mod function_list;
 mod guards;
 mod idle_statements;
 mod information_schema;
-mod json_functions;
 mod lexer;
 mod lifted;
 mod log_functions;

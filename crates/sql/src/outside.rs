@@ -1,33 +1,36 @@
-//! Results as others can read them: Arrow has no type for [numbered types](rowmill_base::NumberedType), so their values
-//! leave as texts.
+//! Results as others can read them: Arrow has no type for JSON and [numbered types](rowmill_base::NumberedType), so their
+//! values leave as texts. A column of JSON is marked as Arrow's extension type for JSON.
 
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::{Error, Result, SqlType};
+use rowmill_base::{EXTENSION_NAME_KEY, Error, JSON_EXTENSION, NumberedType, Result, is_json};
 use rowmill_expr::kernels::cast::cast;
 
 use crate::outcome::{Outcome, RowStream};
 
-/// The type of a column of a result, for the type that the engine uses.
-fn outside_type(kind: &DataType) -> DataType {
-    match SqlType::from_arrow(kind) {
-        Some(own) if own.outside() != own => own.outside().arrow(),
-        _ => kind.clone(),
-    }
+/// Returns a column of a result, or a part of one, with the type that it has outside of the engine.
+fn outside_field(field: &Field) -> Field {
+    let mut metadata = field.metadata().clone();
+    let kind = match field.data_type() {
+        kind if is_json(kind) => {
+            metadata.insert(EXTENSION_NAME_KEY.to_owned(), JSON_EXTENSION.to_owned());
+            DataType::Utf8View
+        }
+        kind if NumberedType::of_arrow(kind).is_some() => DataType::Utf8View,
+        DataType::List(item) => DataType::List(Arc::new(outside_field(item))),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| outside_field(field)).collect()),
+        kind => kind.clone(),
+    };
+    Field::new(field.name(), kind, field.is_nullable()).with_metadata(metadata)
 }
 
 /// Returns the schema of a result, if a column must be converted.
 pub(crate) fn outside_schema(schema: &SchemaRef) -> Option<SchemaRef> {
-    if schema.fields().iter().all(|field| outside_type(field.data_type()) == *field.data_type()) {
-        return None;
-    }
-    let fields = schema.fields().iter().map(|field| {
-        Field::new(field.name(), outside_type(field.data_type()), field.is_nullable())
-            .with_metadata(field.metadata().clone())
-    });
-    Some(Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())))
+    let fields: Vec<Field> = schema.fields().iter().map(|field| outside_field(field)).collect();
+    let is_same = fields.iter().zip(schema.fields()).all(|(outside, own)| outside.data_type() == own.data_type());
+    (!is_same).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
 fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {

@@ -14,6 +14,7 @@ mod alter_time_table;
 mod copy;
 mod database_folder;
 mod insert_forms;
+mod key_operators;
 mod macro_statement;
 mod materialized_view;
 mod named_statement;
@@ -49,6 +50,7 @@ pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStateme
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 pub(crate) use database_folder::ExportStatement;
+use key_operators::join_key_operators;
 use macro_statement::parse_macro;
 pub(crate) use macro_statement::{MacroStatement, MacroText};
 use materialized_view::{RefreshClause, find_rule};
@@ -379,6 +381,7 @@ impl<'t> Section<'t> {
             tokens.drain(clause.tokens.clone());
         }
         join_named(&mut tokens);
+        join_key_operators(&mut tokens);
         // This must come before names are lowered, because `1m` and `1M` differ.
         let end = tokens.last().map_or_else(Location::empty, |token| token.span.end);
         replace_short_forms(sql, &mut tokens)?;

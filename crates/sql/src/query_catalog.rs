@@ -28,9 +28,8 @@ use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
 use crate::statement::macro_definition;
 use crate::{
-    file_functions, function_list, json_functions, log_functions, materialized_list, memory_functions,
-    pragma_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
-    table_order_function,
+    file_functions, function_list, log_functions, materialized_list, memory_functions, pragma_functions,
+    sequence_functions, snapshot_function, statement_functions, storage_function, table_order_function,
 };
 
 /// The catalog as one statement sees it.
@@ -195,7 +194,6 @@ impl QueryCatalog for ContextCatalog {
             return Ok(Some(found));
         }
         let own = sequence_functions::function(&self.context, name, arguments.len());
-        let own = own.or_else(|| json_functions::function(name, arguments.len()));
         Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
     }
 

@@ -639,6 +639,7 @@ mod tests {
             SqlType::Decimal { precision: 18, scale: 3 },
             SqlType::Timestamp { unit: TimeUnit::Nanosecond, zoned: true },
             SqlType::Text { chars_max: Some(12) },
+            SqlType::Json,
             SqlType::List(Box::new(SqlType::Struct(vec![("a".into(), SqlType::Int8), ("b".into(), SqlType::Uuid)]))),
         ];
         let column = |(index, kind): (usize, SqlType)| ColumnDef {

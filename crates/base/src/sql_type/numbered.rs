@@ -198,10 +198,10 @@ impl NumberedNative for i256 {
 }
 
 impl SqlType {
-    /// The type as which values leave the engine: TEXT instead of numbered types, also inside of lists and structs.
+    /// The type as which values leave the engine: TEXT instead of JSON and numbered types, also inside of lists and structs.
     pub fn outside(&self) -> SqlType {
         match self {
-            SqlType::Numbered(_) => SqlType::TEXT,
+            SqlType::Numbered(_) | SqlType::Json => SqlType::TEXT,
             SqlType::List(item) => SqlType::List(Box::new(item.outside())),
             SqlType::Struct(fields) => {
                 SqlType::Struct(fields.iter().map(|(name, kind)| (name.clone(), kind.outside())).collect())

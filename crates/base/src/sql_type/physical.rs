@@ -55,7 +55,7 @@ physicals! {
     Text = 15,
     /// Bytes.
     Blob = 16,
-    /// Lists and structs.
+    /// Lists, structs and JSON.
     Nested = 17,
     /// 256 bits, signed; also the numbered types of more than 16 bytes.
     Wide = 18,
@@ -85,7 +85,7 @@ impl Physical {
             SqlType::Interval => Physical::Interval,
             SqlType::Text { .. } => Physical::Text,
             SqlType::Blob => Physical::Blob,
-            SqlType::List(_) | SqlType::Struct(_) => Physical::Nested,
+            SqlType::Json | SqlType::List(_) | SqlType::Struct(_) => Physical::Nested,
         }
     }
 }

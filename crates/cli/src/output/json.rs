@@ -29,7 +29,8 @@ impl JsonPrinter {
 
 impl Printer for JsonPrinter {
     fn batch(&mut self, batch: &RecordBatch, out: &mut dyn Write) -> Result<()> {
-        let columns = batch.columns().iter().map(|values| TextColumn::new(values)).collect::<Result<Vec<_>>>()?;
+        let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, values)| TextColumn::of_field(field, values)).collect::<Result<Vec<_>>>()?;
         let mut text = String::new();
         for row in 0..batch.num_rows() {
             text.push_str(match (self.array, self.rows) {

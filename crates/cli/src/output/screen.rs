@@ -44,7 +44,7 @@ impl ScreenPrinter {
     pub(super) fn new(schema: &Schema, screen_columns: usize) -> Self {
         let names: Vec<String> = names(schema).iter().map(|name| cut(&on_one_line(name), screen_columns)).collect();
         let fields = schema.fields().iter();
-        let types = fields.map(|field| SqlType::from_arrow(field.data_type()).map(|kind| kind.to_string()));
+        let types = fields.map(|field| SqlType::of_field(field).map(|kind| kind.to_string()));
         let types = types.map(|kind| kind.unwrap_or_default().to_lowercase()).collect();
         let numbers = vec![false; names.len()];
         let (first, last) = (Vec::new(), VecDeque::new());

@@ -1,7 +1,7 @@
 //! Whether the evaluation of an expression can fail.
 
 use arrow::datatypes::{DataType, TimeUnit, i256};
-use rowmill_base::NumberedType;
+use rowmill_base::{NumberedType, is_json};
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ExprOp, ScalarExpr};
 
@@ -120,6 +120,8 @@ pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
         (DataType::FixedSizeBinary(16), DataType::BinaryView) => false,
         (from, DataType::BinaryView) => NumberedType::of_arrow(from).is_none(),
         (List(from), List(to)) => cast_can_fail(from.data_type(), to.data_type()),
+        (from, _) if is_json(from) => true,
+        (_, to) if is_json(to) => false,
         (Struct(from), Struct(to)) => crate::kernels::cast::struct_places(from, to).is_none_or(|places| {
             to.iter().zip(places).any(|(field, place)| {
                 place.is_some_and(|place| cast_can_fail(from[place].data_type(), field.data_type()))

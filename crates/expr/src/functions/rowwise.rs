@@ -279,6 +279,6 @@ impl RowText {
 }
 
 /// Returns the error for a text that no column can hold.
-pub(super) fn too_long(error: arrow::error::ArrowError) -> Error {
+pub(crate) fn too_long(error: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::ResultTooLarge, format!("a value is too large: {error}"))
 }

@@ -3,6 +3,7 @@
 //! A value that does not fit fails the cast, or becomes NULL under TRY_CAST. Values under a NULL are never converted.
 //! [`crate::typing::can_cast`] lists the supported casts.
 
+mod json;
 mod nested;
 mod numbered;
 mod numbers;
@@ -16,8 +17,9 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, NumberedType, Result};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result, is_json};
 
+use crate::json::texts_of;
 use crate::kinds::{arrow_failed, is_number, type_name};
 use crate::text::{TextColumn, Unreadable, read_column};
 
@@ -36,7 +38,10 @@ pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef
             let unreadable = if or_null { Unreadable::IsNull } else { Unreadable::Fails };
             read_column(array.as_string_view(), kind, unreadable)
         }
+        (from, Utf8View) if is_json(from) => Ok(Arc::new(texts_of(array))),
         (_, Utf8View) => write_texts(array),
+        (from, to) if is_json(from) => json::read_documents(array, to, or_null),
+        (_, to) if is_json(to) => json::write_documents(array),
         (Boolean, to) if is_number(to) => {
             let digits = arrow::compute::cast(array, &DataType::Int8).map_err(arrow_failed)?;
             numbers::cast_number(&digits, kind, or_null)

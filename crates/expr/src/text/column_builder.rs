@@ -23,7 +23,7 @@ use arrow::datatypes::{
 use rowmill_base::{NARROW_DIGITS_MAX, NumberedType, SqlType, TimeUnit};
 
 use super::calendar::units_per_second;
-use super::json::{items, members, unescape};
+use super::json::{checked, items, members, unescape};
 use super::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
     parse_numbered, parse_time, parse_timestamp, parse_uuid,
@@ -83,6 +83,7 @@ enum BuilderValues {
     Text(StringViewBuilder, Option<u32>),
     Blob(BinaryViewBuilder, Vec<u8>),
     Uuid(FixedSizeBinaryBuilder),
+    Json(StringViewBuilder),
     List(Box<ListBuilder>),
     Struct(Box<StructBuilder>),
 }
@@ -224,6 +225,7 @@ impl ColumnBuilder {
             SqlType::Text { chars_max } => BuilderValues::Text(StringViewBuilder::with_capacity(rows), *chars_max),
             SqlType::Blob => BuilderValues::Blob(BinaryViewBuilder::with_capacity(rows), Vec::new()),
             SqlType::Uuid => BuilderValues::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            SqlType::Json => BuilderValues::Json(StringViewBuilder::with_capacity(rows)),
             SqlType::List(item) => BuilderValues::List(Box::new(ListBuilder {
                 items: ColumnBuilder::new(item, rows),
                 ends: Vec::with_capacity(rows),
@@ -287,6 +289,7 @@ impl ColumnBuilder {
                 parsed
             }
             BuilderValues::Uuid(builder) => append_uuid(builder, parse_uuid(text)),
+            BuilderValues::Json(builder) => append_document(builder, text),
             BuilderValues::List(builder) => builder.append(text),
             BuilderValues::Struct(builder) => builder.append(text),
         }
@@ -294,6 +297,11 @@ impl ColumnBuilder {
 
     /// Appends the value of a JSON text, or of a word, which a scanner must have delimited.
     pub(crate) fn append_json(&mut self, json: &str, scratch: &mut String) -> Result<(), Problem> {
+        if let BuilderValues::Json(builder) = &mut self.values
+            && !json.eq_ignore_ascii_case("null")
+        {
+            return append_document(builder, json);
+        }
         let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
             if json.eq_ignore_ascii_case("null") {
                 self.append_null();
@@ -322,6 +330,7 @@ impl ColumnBuilder {
             BuilderValues::Text(builder, _) => builder.append_null(),
             BuilderValues::Blob(builder, _) => builder.append_null(),
             BuilderValues::Uuid(builder) => builder.append_null(),
+            BuilderValues::Json(builder) => builder.append_null(),
             BuilderValues::List(builder) => builder.end_row(false),
             BuilderValues::Struct(builder) => {
                 builder.fields.iter_mut().for_each(ColumnBuilder::append_null);
@@ -338,6 +347,7 @@ impl ColumnBuilder {
             BuilderValues::Text(builder, _) => builder.len(),
             BuilderValues::Blob(builder, _) => builder.len(),
             BuilderValues::Uuid(builder) => builder.len(),
+            BuilderValues::Json(builder) => builder.len(),
             BuilderValues::List(builder) => builder.ends.len(),
             BuilderValues::Struct(builder) => builder.nulls.len(),
         }
@@ -357,6 +367,7 @@ impl ColumnBuilder {
             BuilderValues::Blob(builder, _) => Arc::new(builder.finish()),
             BuilderValues::Uuid(builder) => Arc::new(builder.finish()),
             BuilderValues::List(builder) => Arc::new(builder.finish()),
+            BuilderValues::Json(builder) => crate::json::of_texts(builder.finish()),
             BuilderValues::Struct(builder) => Arc::new(builder.finish(&self.kind)),
         }
     }
@@ -432,6 +443,13 @@ fn append_uuid(builder: &mut FixedSizeBinaryBuilder, value: Result<[u8; 16], Pro
             Err(problem)
         }
     }
+}
+
+/// Appends a JSON document as its text.
+fn append_document(builder: &mut StringViewBuilder, text: &str) -> Result<(), Problem> {
+    let document = checked(text);
+    builder.append_option(document.as_ref().ok());
+    document.map(drop).map_err(|_| Problem::Malformed)
 }
 
 impl ListBuilder {

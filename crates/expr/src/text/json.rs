@@ -10,7 +10,7 @@
 use memchr::memchr2;
 
 /// The maximum depth of nesting.
-const DEPTH_MAX: usize = 512;
+pub(crate) const DEPTH_MAX: usize = 512;
 
 /// The position where a text stops being JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,6 +239,43 @@ impl<'a> Scanner<'a> {
         }
         Ok(())
     }
+}
+
+/// Checks that a text is one JSON value, also inside of its strings, and returns it without the white space around it.
+pub fn checked(text: &str) -> Scanned<&str> {
+    let mut scanner = Scanner::new(text, 0);
+    let value = scanner.value()?;
+    if scanner.peek().is_some() {
+        return Err(scanner.error("the end"));
+    }
+    if value.bytes().any(|byte| byte == b'\\' || byte < b' ') {
+        let before = value.as_ptr().addr() - text.as_ptr().addr();
+        check_strings(value).map_err(|wrong| NotJson { at: wrong.at + before, ..wrong })?;
+    }
+    Ok(value)
+}
+
+/// Returns where and why a text is not JSON, for an error. `None` if it is.
+pub fn why_not(text: &str) -> Option<String> {
+    checked(text).err().map(|wrong| format!("byte {} should be {}", wrong.at, wrong.expected))
+}
+
+/// Checks the escapes and control characters of all strings in a value, which is well-formed otherwise.
+fn check_strings(value: &str) -> Scanned<()> {
+    let mut scratch = String::new();
+    let mut at = 0;
+    while let Some(quote) = memchr::memchr(b'"', &value.as_bytes()[at..]) {
+        let start = at + quote + 1;
+        let Some(end) = closing_quote(value.as_bytes(), start, b'"', b'\\') else { break };
+        let inside = &value[start..end];
+        if let Some(control) = inside.bytes().position(|byte| byte < b' ') {
+            return Err(NotJson { at: start + control, expected: "an escape such as \\n for a control character" });
+        }
+        scratch.clear();
+        unescape(inside, &mut scratch).map_err(|wrong| NotJson { at: wrong.at + start, ..wrong })?;
+        at = end + 1;
+    }
+    Ok(())
 }
 
 /// The kind of a value, as its first byte tells.

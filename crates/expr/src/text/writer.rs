@@ -12,6 +12,7 @@
 //! | INTERVAL | `1 year 2 mons -3 days 04:05:06.5` |
 //! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |
 //! | numbered types | as their [`NumberedType`] writes them |
+//! | JSON | the document as it was given, without white space around it |
 //! | lists, structs | JSON: `[1, null]`, `{"a": 1, "b": "x"}` |
 //!
 //! In JSON, numbers and booleans are written unchanged, and every other text is a string. The three floats for which
@@ -26,12 +27,12 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    DecimalType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
+    DecimalType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
     IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX};
+use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX, is_json, is_json_field};
 
 use crate::text::calendar::{CivilDate, date_of_days, units_per_second};
 use crate::unscaled::{Unscaled, write_wide_digits};
@@ -95,6 +96,8 @@ enum WrittenValues<'a> {
     List(&'a OffsetBuffer<i32>, Box<TextColumn<'a>>),
     LargeList(&'a OffsetBuffer<i64>, Box<TextColumn<'a>>),
     FixedList(&'a FixedSizeListArray, Box<TextColumn<'a>>),
+    /// The texts of JSON documents.
+    Json(&'a StringViewArray),
     Struct(Vec<(&'a str, TextColumn<'a>)>),
     Dictionary(Vec<usize>, Box<TextColumn<'a>>),
     /// Arrow types that no SQL type uses (maps, unions, run ends), written as Arrow's own text.
@@ -105,6 +108,17 @@ impl<'a> TextColumn<'a> {
     /// Prepares `array` for writing. Returns an error for a type that has no text.
     pub fn new(array: &'a dyn Array) -> Result<TextColumn<'a>> {
         Ok(TextColumn { nulls: array.logical_nulls(), values: WrittenValues::new(array)? })
+    }
+
+    /// Prepares a column of a result, whose field tells whether its texts are JSON documents.
+    pub fn of_field(field: &Field, array: &'a dyn Array) -> Result<TextColumn<'a>> {
+        let mut column = TextColumn::new(array)?;
+        if let WrittenValues::TextView(texts) = column.values
+            && is_json_field(field)
+        {
+            column.values = WrittenValues::Json(texts);
+        }
+        Ok(column)
     }
 
     /// Whether the value in `row` is NULL.
@@ -199,9 +213,9 @@ impl<'a> WrittenValues<'a> {
             DataType::BinaryView => WrittenValues::BytesView(array.as_binary_view()),
             DataType::FixedSizeBinary(16) => WrittenValues::Uuid(array.as_fixed_size_binary()),
             DataType::FixedSizeBinary(_) => WrittenValues::FixedBytes(array.as_fixed_size_binary()),
-            DataType::List(_) => {
+            DataType::List(item) => {
                 let list = array.as_list::<i32>();
-                WrittenValues::List(list.offsets(), Box::new(TextColumn::new(list.values())?))
+                WrittenValues::List(list.offsets(), Box::new(TextColumn::of_field(item, list.values())?))
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
@@ -211,12 +225,13 @@ impl<'a> WrittenValues<'a> {
                 let list = array.as_fixed_size_list();
                 WrittenValues::FixedList(list, Box::new(TextColumn::new(list.values())?))
             }
+            kind if is_json(kind) => WrittenValues::Json(array.as_struct().column(0).as_string_view()),
             DataType::Struct(fields) => {
                 let columns = array.as_struct().columns();
                 let named = fields.iter().zip(columns);
                 WrittenValues::Struct(
                     named
-                        .map(|(field, column)| Ok((field.name().as_str(), TextColumn::new(column)?)))
+                        .map(|(field, column)| Ok((field.name().as_str(), TextColumn::of_field(field, column)?)))
                         .collect::<Result<_>>()?,
                 )
             }
@@ -296,6 +311,7 @@ impl<'a> WrittenValues<'a> {
                 let start = list.value_offset(row) as usize;
                 write_list(start..start + list.value_length() as usize, items, out);
             }
+            WrittenValues::Json(values) => out.push_str(ArrayAccessor::value(values, row)),
             WrittenValues::Struct(fields) => write_struct(fields, row, out),
             WrittenValues::Dictionary(keys, values) => {
                 values.write(keys[row], out);
@@ -320,6 +336,7 @@ impl<'a> WrittenValues<'a> {
             | WrittenValues::List(..)
             | WrittenValues::LargeList(..)
             | WrittenValues::FixedList(..)
+            | WrittenValues::Json(_)
             | WrittenValues::Struct(_) => true,
             other => other.is_number(),
         }

@@ -6,7 +6,7 @@ use arrow::array::{
     ArrayRef, Int8Array, Int16Array, Int32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType, is_json};
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kernels;
@@ -22,6 +22,7 @@ pub(crate) fn can_cast(from: &DataType, to: &DataType) -> bool {
     }
     match (from, to) {
         (Null, _) | (Utf8View, _) | (_, Utf8View) => true,
+        (from, to) if is_json(from) || is_json(to) => true,
         (Boolean, to) if is_number(to) => true,
         (from, Boolean) if is_number(from) => true,
         (from, to) if is_number(from) && is_number(to) => true,

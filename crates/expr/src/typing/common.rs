@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit, i256};
-use rowmill_base::{NumberedType, decimal_arrow};
+use rowmill_base::{NumberedType, decimal_arrow, is_json};
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kinds::{
@@ -50,6 +50,10 @@ pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
         return common_kind(operands.iter().map(|operand| &operand.kind));
     }
     let has_text = literals.iter().any(|literal| literal.kind == DataType::Utf8View);
+    if has_text && is_json(&common) {
+        // Documents compare by their text.
+        return Some(DataType::Utf8View);
+    }
     (!has_text || !common.is_nested()).then_some(common)
 }
 
@@ -127,7 +131,7 @@ fn beside_text(other: &DataType) -> Option<DataType> {
         | DataType::Interval(_)
         | DataType::FixedSizeBinary(16)
         | DataType::BinaryView => Some(other.clone()),
-        other if is_number(other) => Some(DataType::Utf8View),
+        other if is_number(other) || is_json(other) => Some(DataType::Utf8View),
         other if NumberedType::of_arrow(other).is_some() => Some(other.clone()),
         _ => None,
     }

@@ -6,6 +6,7 @@
 
 use arrow::compute::{CastOptions, cast_with_options};
 use rowmill_base::{Error, ErrorKind, NumberedNative, NumberedType, Result, SqlType};
+use rowmill_expr::text::json::why_not;
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use super::{Env, Expr};
@@ -153,6 +154,7 @@ impl Cast {
     #[cold]
     fn unreadable(&self, value: ValueRef<'_>) -> Error {
         let ValueRef::Text(text) = value else { return self.misfit(value, 0) };
+        let not_json = if self.to == SqlType::Json { why_not(text) } else { None };
         let text: String = text.chars().take(CHARS_SHOWN).collect();
         let is_number = text.parse::<f64>().is_ok();
         let is_whole = text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit());
@@ -163,7 +165,10 @@ impl Cast {
             }
             _ => ErrorKind::InvalidText,
         };
-        Error::new(kind, format!("'{text}' is not a value of type {}", self.to))
+        match not_json {
+            Some(why) => Error::new(kind, format!("'{text}' is not JSON: {why}")),
+            None => Error::new(kind, format!("'{text}' is not a value of type {}", self.to)),
+        }
     }
 }
 

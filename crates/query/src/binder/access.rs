@@ -1,7 +1,7 @@
 //! Parts of values: items and slices of lists and texts, fields of structs.
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, is_json};
 use rowmill_plan::ScalarExpr;
 use sqlparser::ast::{AccessExpr, Expr, Ident, Subscript};
 
@@ -31,7 +31,7 @@ impl Binder<'_> {
             value = match link {
                 AccessExpr::Dot(Expr::Identifier(field)) => {
                     let name = field.clone();
-                    self.placed(field.span, |binder| binder.field(value, &name.value))?
+                    self.placed(field.span, |binder| binder.named_part(value, &name))?
                 }
                 AccessExpr::Dot(other) => match text_literal(other) {
                     Some(name) => self.field(value, name)?,
@@ -48,7 +48,12 @@ impl Binder<'_> {
 
     /// Binds nested field accesses, from the outermost field inwards.
     pub(super) fn fields(&mut self, value: ScalarExpr, names: &[Ident]) -> Result<ScalarExpr> {
-        names.iter().try_fold(value, |value, name| self.placed(name.span, |binder| binder.field(value, &name.value)))
+        names.iter().try_fold(value, |value, name| self.placed(name.span, |binder| binder.named_part(value, name)))
+    }
+
+    /// A field of a struct, or a member of a JSON document.
+    fn named_part(&mut self, value: ScalarExpr, name: &Ident) -> Result<ScalarExpr> {
+        if is_json(&value.kind) { self.member_of_document(value, name) } else { self.field(value, &name.value) }
     }
 
     /// A field of a struct.
@@ -69,6 +74,10 @@ impl Binder<'_> {
     }
 
     fn item_at(&mut self, value: ScalarExpr, index: &Expr) -> Result<ScalarExpr> {
+        if is_json(&value.kind) {
+            let index = self.expr(index)?;
+            return self.part_of_document(value, index);
+        }
         if let DataType::Struct(_) = value.kind {
             let Some(name) = text_literal(index) else {
                 return Err(Error::new(ErrorKind::DatatypeMismatch, "a field of a STRUCT is named by a text: s['a']"));

@@ -54,6 +54,12 @@ const SPECIAL: &[&str] = &[
     "array_lower",
     "generate_subscripts",
     "_pg_expandarray",
+    "json_array_elements",
+    "json_array_elements_text",
+    "json_object_keys",
+    "jsonb_array_elements",
+    "jsonb_array_elements_text",
+    "jsonb_object_keys",
 ];
 
 impl Binder<'_> {
@@ -65,6 +71,9 @@ impl Binder<'_> {
         let name = ident.value.as_str();
         refuse_forms(call)?;
         if let Some(value) = self.placed(ident.span, |binder| binder.expanded_call(name, call))? {
+            return Ok(value);
+        }
+        if let Some(value) = self.document_aggregate_call(name, call)? {
             return Ok(value);
         }
         if call.over.is_some() {

@@ -18,10 +18,6 @@ impl Binder<'_> {
                 self.declared_of_all(values.chain(otherwise.as_deref()))
             }
             ExprOp::Coalesce(values) => self.declared_of_all(values.iter()),
-            ExprOp::Dynamic(function, _) => match function.name() {
-                "json_build_object" | "jsonb_build_object" => Some("json"),
-                _ => None,
-            },
             _ => None,
         }
     }

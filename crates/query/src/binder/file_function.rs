@@ -75,7 +75,8 @@ impl Binder<'_> {
     fn text_option(&mut self, value: &Expr) -> Result<String> {
         // A bare word is the name of a column and not a text.
         if let Expr::Identifier(name) = value {
-            let message = format!("the arguments of a function that reads files must be constants, but {name} is a name");
+            let message =
+                format!("the arguments of a function that reads files must be constants, but {name} is a name");
             return Err(self.at(Error::new(ErrorKind::Unsupported, message).hint("write a text in quotes"), name.span));
         }
         let constant = self.constant_argument(value)?;

@@ -549,7 +549,12 @@ pub(super) fn cross(left: Logical, right: Logical) -> Logical {
 
 /// Whether a side of a join is just an UNNEST, whose lists may be columns of the other side.
 fn only_unnests(plan: &Logical) -> bool {
-    matches!(plan, Logical::Unnest { input, outer: false, .. } if is_one_row(input))
+    match plan {
+        Logical::Unnest { input, outer: false, .. } => is_one_row(input),
+        // The columns that a function in FROM makes of an item.
+        Logical::Map { input, .. } => only_unnests(input),
+        _ => false,
+    }
 }
 
 /// Unnests the lists of `right` over the rows of `left`.
@@ -558,6 +563,7 @@ fn unnest_over(left: Logical, right: Logical, outer: bool) -> Logical {
         Logical::Unnest { lists, ordinality, .. } => {
             Logical::Unnest { input: Box::new(left), lists, ordinality, outer }
         }
+        Logical::Map { input, exprs } => Logical::Map { input: Box::new(unnest_over(left, *input, outer)), exprs },
         other => other,
     }
 }

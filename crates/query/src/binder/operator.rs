@@ -45,6 +45,10 @@ impl Binder<'_> {
 
     /// `left op right` for operands that are already bound.
     pub(super) fn binary_of(&mut self, left: ScalarExpr, op: &BinaryOperator, right: ScalarExpr) -> Result<ScalarExpr> {
+        let (left, right) = match self.json_operator(left, op, right)? {
+            Ok(value) => return Ok(value),
+            Err(operands) => operands,
+        };
         let (left, right) = self.typed_pair(left, right);
         if let Some(compare) = compare_op(op) {
             return typing::compare(compare, left, right);
@@ -100,7 +104,7 @@ impl Binder<'_> {
     }
 
     /// An operator that a function of the registry computes.
-    fn operator_call(
+    pub(super) fn operator_call(
         &mut self,
         op: &BinaryOperator,
         function: &str,

@@ -300,14 +300,21 @@ impl Binder<'_> {
         }
         let value = self.expr(expr)?;
         let arrow::datatypes::DataType::Struct(fields) = value.kind.clone() else {
-            let message = format!("{expr} is {} and has no fields", super::place::type_name(&value.kind));
-            return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), start_of(expr)));
+            return Err(self.no_fields(expr, &value));
         };
+        if rowmill_base::is_json(&value.kind) {
+            return Err(self.no_fields(expr, &value).hint("json_each(document) in FROM gives its members as rows"));
+        }
         for field in &fields {
             let part = self.field(value.clone(), field.name())?;
             items.push(self.item(part, NamedColumn::new(ColumnId(0), field.name()), false));
         }
         Ok(())
+    }
+
+    fn no_fields(&self, expr: &ast::Expr, value: &ScalarExpr) -> Error {
+        let message = format!("{expr} is {} and has no fields", super::place::type_name(&value.kind));
+        self.at(Error::new(ErrorKind::DatatypeMismatch, message), start_of(expr))
     }
 
     /// The clause that is being bound, for messages.

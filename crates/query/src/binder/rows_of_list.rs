@@ -8,17 +8,19 @@
 //! | `string_to_table(text, separator [, null_text])` | the parts between separators |
 //! | `_pg_expandarray(list)` | structs of an item `x` and its position `n`, as `information_schema` of PostgreSQL has
 //! it |
+//! | `json_array_elements(document)` and others | the items of an array, or the keys of an object |
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, json_arrow};
 use rowmill_expr::typing;
 use rowmill_plan::{CompareOp, ExprOp, ItemFunction, ScalarExpr};
 use sqlparser::ast::Expr;
 
 use super::Binder;
 use super::from::item_kind;
+use super::json::rows_of_document;
 use super::place::unsupported;
 
 const GENERATE_SUBSCRIPTS: &str = "generate_subscripts";
@@ -27,7 +29,9 @@ pub(super) const EXPAND_ARRAY: &str = "_pg_expandarray";
 
 /// Whether `name` is one of these functions.
 pub(super) fn is_rows_of_list(name: &str) -> bool {
-    matches!(name, GENERATE_SUBSCRIPTS | EXPAND_ARRAY) || list_function(name).is_some()
+    matches!(name, GENERATE_SUBSCRIPTS | EXPAND_ARRAY)
+        || list_function(name).is_some()
+        || rows_of_document(name).is_some()
 }
 
 /// Returns the function that makes the list of a function with the same arguments.
@@ -63,8 +67,14 @@ impl Binder<'_> {
                 };
                 self.positions(list, dimension, is_reverse)
             }
+            (name, [document]) if let Some(function) = rows_of_document(name) => {
+                let document = self.expr(document)?;
+                let document = self.typed_parameter(document, &json_arrow());
+                self.call_named(function, vec![document])
+            }
             _ => {
                 let usage = match name {
+                    name if rows_of_document(name).is_some() => "a JSON document",
                     EXPAND_ARRAY => "a list",
                     _ => "a list, a dimension and optionally whether to count down",
                 };

@@ -8,6 +8,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNameP
 
 use super::Binder;
 use super::from::{FromPart, item_kind};
+use super::json::structs_of_document;
 use super::place::{start_of, suggest, type_name, unsupported};
 use super::rows_of_list::{EXPAND_ARRAY, is_rows_of_list};
 use super::scope::{NamedColumn, ScopeRelation};
@@ -59,9 +60,13 @@ impl Binder<'_> {
             }
             SUMMARIZE => self.summarize(&arguments, alias),
             EXPAND_ARRAY => self.expanded_list(&arguments, ordinality, alias),
+            function if structs_of_document(function).is_some() && !ordinality => {
+                self.placed(ident.span, |binder| binder.structs_of_document(function, &arguments, alias))
+            }
             function if is_rows_of_list(function) => {
                 let list = self.rows_of_list(function, &arguments)?;
-                self.unnest_values(vec![(list, function.into())], ordinality, alias, function)
+                let column = if function.contains("_array_elements") { "value" } else { function };
+                self.unnest_values(vec![(list, column.into())], ordinality, alias, function)
             }
             function if functions::find(function).is_some() => {
                 self.scalar_in_from(ident, &arguments, ordinality, alias)
@@ -127,6 +132,10 @@ impl Binder<'_> {
             "generate_series",
             "generate_subscripts",
             "range",
+            "json_each",
+            "json_tree",
+            "json_array_elements",
+            "json_object_keys",
             "rowmill_storage",
             "rowmill_table_order",
             "rowmill_log",

@@ -64,7 +64,6 @@ pub fn sql_type(ast: &Ast) -> Result<SqlType> {
         }
         Ast::HugeInt | Ast::Int128 => return Err(unsupported(ast, "DECIMAL(38,0)")),
         Ast::UHugeInt | Ast::UInt128 | Ast::Int256 | Ast::UInt256 => return Err(unsupported(ast, "DECIMAL(38,0)")),
-        Ast::JSON | Ast::JSONB => return Err(unsupported(ast, "TEXT")),
         Ast::Enum(..) | Ast::Set(_) => return Err(unsupported(ast, "TEXT")),
         Ast::Custom(name, arguments) if arguments.is_empty() => match quoted(name) {
             Some(inner) => sql_type(&inner)?,

@@ -151,7 +151,7 @@ const CHANGING: &[&str] = &[
 const WITH_TIME_CLAUSES: &[&str] = &["joins", "latest", "sample_by", "wide_decimal_rows", "zones"];
 
 /// Files whose queries call functions that only sessions have.
-const WITH_SESSION_FUNCTIONS: &[&str] = &["comment", "json_functions", "role"];
+const WITH_SESSION_FUNCTIONS: &[&str] = &["comment", "role"];
 
 /// The result that a file expects for a statement.
 enum Expected {

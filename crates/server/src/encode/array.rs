@@ -9,6 +9,7 @@
 use bytes::{BufMut, BytesMut};
 use rowmill::arrow::array::ListArray;
 use rowmill::arrow::buffer::OffsetBuffer;
+use rowmill::arrow::datatypes::DataType;
 use rowmill::{Result, SqlType};
 
 use super::WireFormat;
@@ -26,7 +27,8 @@ pub(super) struct ListColumn<'a> {
 
 impl<'a> ListColumn<'a> {
     pub(super) fn new(list: &'a ListArray) -> Result<ListColumn<'a>> {
-        let kind = SqlType::from_arrow(&list.value_type()).unwrap_or(SqlType::TEXT);
+        let DataType::List(item) = list.data_type() else { unreachable!("a list has the type of a list") };
+        let kind = SqlType::of_field(item).unwrap_or(SqlType::TEXT);
         let items = Box::new(CellColumn::new(list.values())?);
         Ok(ListColumn { offsets: list.offsets(), items, item_oid: PgType::of(&kind).oid(), is_vector: false })
     }

@@ -70,7 +70,7 @@ fn write_json(rows: RowStream, notices: &[String], out: &mut AnswerWriter) -> Re
         text.push_str(if index > 0 { ", {\"name\": " } else { "{\"name\": " });
         write_json_string(field.name(), &mut text);
         text.push_str(", \"type\": ");
-        let kind = SqlType::from_arrow(field.data_type()).unwrap_or(SqlType::TEXT);
+        let kind = SqlType::of_field(field).unwrap_or(SqlType::TEXT);
         write_json_string(&kind.to_string(), &mut text);
         text.push('}');
     }
@@ -85,7 +85,8 @@ fn write_json(rows: RowStream, notices: &[String], out: &mut AnswerWriter) -> Re
                 break;
             }
         };
-        let columns = batch.columns().iter().map(|array| TextColumn::new(array)).collect::<Result<Vec<_>>>()?;
+        let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, array)| TextColumn::of_field(field, array)).collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
             text.push_str(if count > 0 { ",\n[" } else { "\n[" });
             for (index, column) in columns.iter().enumerate() {

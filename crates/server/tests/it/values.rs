@@ -162,6 +162,24 @@ fn nested_lists_and_structs_are_json() {
 }
 
 #[test]
+fn documents_are_json() {
+    with_client(|client| async move {
+        client.batch_execute("CREATE TABLE docs (id INTEGER PRIMARY KEY, j JSONB)").await.unwrap();
+        let document = RawValue(b"{\"a\": [1]}".to_vec());
+        assert_eq!(client.execute("INSERT INTO docs VALUES (1, $1)", &[&document]).await.unwrap(), 1);
+        let wrong = RawValue(b"{\"a\"".to_vec());
+        let error = client.execute("INSERT INTO docs VALUES (2, $1)", &[&wrong]).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "22P02");
+        let sql = "SELECT j, j->'a' AS part, j->>'a' AS text, [j] AS list FROM docs WHERE j->>'a' = '[1]'";
+        let row = client.query_one(sql, &[]).await.unwrap();
+        let kinds: Vec<Type> = row.columns().iter().map(|column| column.type_().clone()).collect();
+        assert_eq!(kinds, [Type::JSON, Type::JSON, Type::TEXT, Type::JSON_ARRAY]);
+        assert_eq!(row.get::<_, RawValue>(0), document);
+        assert_eq!(row.get::<_, RawValue>(1), RawValue(b"[1]".to_vec()));
+    });
+}
+
+#[test]
 fn floats_are_written_as_postgresql_writes_them() {
     with_client(|client| async move {
         let sql = "SELECT 3::DOUBLE AS a, 'inf'::DOUBLE AS b, '-inf'::REAL AS c, 'NaN'::DOUBLE AS d, 0.1::DOUBLE AS e";

@@ -12,7 +12,7 @@
 //! | BLOB, UUID, DATE, TIME, INTERVAL | bytea, uuid, date, time, interval |
 //! | TIMESTAMP, TIMESTAMP WITH TIME ZONE | timestamp, timestamptz |
 //! | lists of these | arrays |
-//! | STRUCT, lists of lists and of structs | json |
+//! | JSON, STRUCT, lists of lists and of structs | json |
 //!
 //! Columns of the catalog have further types, which no type of ours tells: `oid`, `name`, `"char"` and others. The
 //! metadata of their fields names them (`rowmill_plan::logical::DECLARED_TYPE`).
@@ -188,7 +188,7 @@ impl PgType {
             SqlType::Text { .. } | SqlType::Numbered(_) => PgScalar::Text,
             SqlType::Blob => PgScalar::Bytea,
             SqlType::Uuid => PgScalar::Uuid,
-            SqlType::Struct(_) => PgScalar::Json,
+            SqlType::Json | SqlType::Struct(_) => PgScalar::Json,
             SqlType::List(item) => match &**item {
                 // PostgreSQL's arrays of arrays must have the same length everywhere; ours need not.
                 SqlType::List(_) | SqlType::Struct(_) => PgScalar::Json,
@@ -202,7 +202,7 @@ impl PgType {
     pub fn of_field(field: &Field) -> PgType {
         let declared = declared_type(field).and_then(PgType::of_declared);
         // A type that SQL does not have goes as text.
-        let own = || SqlType::from_arrow(field.data_type()).map_or(PgType::TEXT, |kind| PgType::of(&kind));
+        let own = || SqlType::of_field(field).map_or(PgType::TEXT, |kind| PgType::of(&kind));
         declared.unwrap_or_else(own)
     }
 
@@ -238,7 +238,8 @@ impl PgType {
             PgScalar::Int8 | PgScalar::Oid => SqlType::Int64,
             PgScalar::Int2 => SqlType::Int16,
             PgScalar::Int4 => SqlType::Int32,
-            PgScalar::Text | PgScalar::Json | PgScalar::Jsonb | PgScalar::Name | PgScalar::Char => SqlType::TEXT,
+            PgScalar::Text | PgScalar::Name | PgScalar::Char => SqlType::TEXT,
+            PgScalar::Json | PgScalar::Jsonb => SqlType::Json,
             PgScalar::Int2vector => SqlType::List(Box::new(SqlType::Int16)),
             PgScalar::Oidvector => SqlType::List(Box::new(SqlType::Int64)),
             PgScalar::Float4 => SqlType::Float32,

@@ -126,5 +126,5 @@ fn reads_number(digits: &str, kind: &SqlType) -> bool {
 }
 
 fn is_flat(kind: &SqlType) -> bool {
-    !matches!(kind, SqlType::List(_) | SqlType::Struct(_))
+    !matches!(kind, SqlType::Json | SqlType::List(_) | SqlType::Struct(_))
 }

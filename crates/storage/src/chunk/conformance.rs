@@ -133,6 +133,7 @@ fn kinds() -> Vec<SqlType> {
         SqlType::TEXT,
         SqlType::Blob,
         SqlType::Uuid,
+        SqlType::Json,
         SqlType::List(Box::new(SqlType::Int32)),
         SqlType::Struct(vec![("a".to_owned(), SqlType::Int64), ("b".to_owned(), SqlType::TEXT)]),
     ];
@@ -210,6 +211,13 @@ fn column(kind: &SqlType, values: &[Option<i128>]) -> ArrayRef {
                 }
             }
             Arc::new(builder.finish())
+        }
+        SqlType::Json => {
+            let arrow::datatypes::DataType::Struct(fields) = kind.arrow() else { unreachable!("JSON is a struct") };
+            let texts = values.iter().map(|value| value.map(|value| format!("{{\"a\": {value}}}")));
+            let nulls = NullBuffer::from_iter(values.iter().map(Option::is_some));
+            let texts = Arc::new(StringViewArray::from_iter(texts));
+            Arc::new(StructArray::try_new(fields, vec![texts], Some(nulls)).unwrap())
         }
         SqlType::Struct(_) => {
             let arrow::datatypes::DataType::Struct(fields) = kind.arrow() else { unreachable!("a struct is a struct") };
@@ -446,7 +454,7 @@ fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
     let either = ValueSet::null(kind).or(&ValueSet::all(kind));
     check_set(chunk, column, &either, &|_| true, name);
     // Lists and structs have no keys, so no other set exists for them.
-    if matches!(kind, SqlType::List(_) | SqlType::Struct(_)) {
+    if matches!(kind, SqlType::Json | SqlType::List(_) | SqlType::Struct(_)) {
         return;
     }
     let mut any: Option<(ValueSet, Vec<bool>)> = None;

@@ -3,7 +3,8 @@
 //! A struct has one chunk per field, and each has as many rows as the struct. A list has the end of each row's items,
 //! and the items of all rows one after another, in chunks of [`ROWS_MAX`] items (the last one may be shorter). So some
 //! rows can be read without the others, and the inner chunks can use every encoding. A section of the outer chunk says
-//! which rows are NULL. For such a row the content of the inner chunks is arbitrary.
+//! which rows are NULL. For such a row the content of the inner chunks is arbitrary. JSON has one inner chunk, of its
+//! texts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,6 +61,7 @@ fn encode(array: &dyn Array, kind: &SqlType) -> Result<EncodedColumn> {
                 inner(column, kind)?;
             }
         }
+        SqlType::Json => inner(array.as_struct().column(0), &SqlType::TEXT)?,
         SqlType::List(kind) => {
             let list = array.as_list::<i32>();
             // The array may be a slice of a larger one, so its offsets need not start at 0.
@@ -94,6 +96,7 @@ pub(crate) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
         .map(|(index, section)| {
             let kind = match chunk.kind() {
                 SqlType::List(item) => item,
+                SqlType::Json if index == 0 => &SqlType::TEXT,
                 SqlType::Struct(fields) => &fields.get(index).ok_or_else(|| damaged(chunk))?.1,
                 _ => return Err(chunk.unsuited()),
             };
@@ -107,6 +110,7 @@ pub(crate) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
     // A struct must have a chunk of all rows for each field. Every chunk of a list but the last one must be full,
     // because readers compute an item's chunk from its number.
     let fits = match chunk.kind() {
+        SqlType::Json => inner.len() == 1 && inner[0].rows() == chunk.rows(),
         SqlType::Struct(fields) => {
             inner.len() == fields.len() && inner.iter().all(|inner| inner.rows() == chunk.rows())
         }
@@ -126,7 +130,7 @@ fn read(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     let failed = |error| Error::internal(format!("a column of {}: {error}", chunk.kind()));
     let nulls = chunk.nulls(rows)?;
     match (chunk.kind(), chunk.kind().arrow()) {
-        (SqlType::Struct(_), DataType::Struct(fields)) => {
+        (SqlType::Struct(_) | SqlType::Json, DataType::Struct(fields)) => {
             let columns = inner.iter().map(|inner| inner.decode(rows)).collect::<Result<_>>()?;
             let array = StructArray::try_new_with_length(fields, columns, nulls, rows.len()).map_err(failed)?;
             Ok(Arc::new(array))

@@ -65,6 +65,9 @@ impl ColumnValues {
             ValueForm::Wide { .. } => {
                 NativeValues::Wide(natives(array).iter().map(|value| ordered_bytes(*value)).collect())
             }
+            ValueForm::Text if *kind == SqlType::Json => {
+                NativeValues::Text(array.as_struct().column(0).as_string_view().clone())
+            }
             ValueForm::Text => NativeValues::Text(array.as_string_view().clone()),
             ValueForm::Blob => NativeValues::Blob(array.as_binary_view().clone()),
             ValueForm::Nested => {

@@ -68,6 +68,8 @@ impl ValueForm {
             Physical::Uuid => ValueForm::Uuid,
             Physical::Text => ValueForm::Text,
             Physical::Blob => ValueForm::Blob,
+            // A document is stored as its text, which costs less than a chunk.
+            Physical::Nested if *kind == SqlType::Json => ValueForm::Text,
             Physical::Nested => ValueForm::Nested,
         }
     }

@@ -25,7 +25,7 @@ pub use byte_rows::ByteRows;
 pub use column_values::ColumnValues;
 pub use key::{KeyCodec, KeyPart, KeyReader};
 pub use key_range::KeyRange;
-pub use nested::decode_nested;
+pub use nested::{decode_nested, json_of_texts};
 pub use row::{RowLayout, RowView};
 pub use short_key::{KeptParts, RangeFit, SHORT_BYTES, SHORT_PREFIX_BYTES};
 pub use value::ValueRef;

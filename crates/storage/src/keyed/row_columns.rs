@@ -14,7 +14,7 @@ use rowmill_base::{Error, Result, SqlType};
 
 use super::form::ValueForm;
 use super::natives::native_array;
-use super::nested::decode_nested;
+use super::nested::{decode_nested, json_of_texts};
 use super::row::{ColumnInRow, RowLayout, RowView, bool_of, interval_of, not_text};
 use super::unchecked_texts::TextViews;
 use super::{ByteRows, ColumnValues, ValueRef};
@@ -141,7 +141,11 @@ impl ColumnOfRows<'_> {
                     };
                     if texts.push(text) { Ok(()) } else { Err(not_text()) }
                 })?;
-                Ok(Arc::new(texts.finish()))
+                let texts = texts.finish();
+                match self.kind() {
+                    SqlType::Json => json_of_texts(texts),
+                    _ => Ok(Arc::new(texts)),
+                }
             }
             ValueForm::Blob => {
                 let mut builder = BinaryViewBuilder::with_capacity(self.rows.len());

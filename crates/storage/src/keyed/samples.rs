@@ -172,7 +172,9 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<SampleValue> {
                 .prop_map(|(months, days, nanos)| SampleValue::Interval(IntervalMonthDayNano::new(months, days, nanos)))
                 .boxed()
         }
-        SqlType::Text { .. } => prop_oneof!["[\0\u{1}aé]{0,4}", ".{0,20}"].prop_map(SampleValue::Text).boxed(),
+        SqlType::Text { .. } | SqlType::Json => {
+            prop_oneof!["[\0\u{1}aé]{0,4}", ".{0,20}"].prop_map(SampleValue::Text).boxed()
+        }
         SqlType::Blob => {
             let byte = || prop_oneof![Just(0_u8), Just(1), Just(254), Just(255), any::<u8>()];
             proptest::collection::vec(byte(), 0..5).prop_map(SampleValue::Bytes).boxed()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray, new_empty_array};
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, Field, Fields};
-use rowmill_base::Result;
+use rowmill_base::{Result, is_json};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
@@ -104,6 +104,9 @@ pub(super) fn position_of(fields: &Fields, name: &str) -> Option<usize> {
 
 fn field_kind(kind: &DataType, name: &ArgumentKind<'_>) -> Option<DataType> {
     let DataType::Struct(fields) = kind else { return None };
+    if is_json(kind) {
+        return None;
+    }
     position_of(fields, name.constant?.as_text()?).map(|at| fields[at].data_type().clone())
 }
 

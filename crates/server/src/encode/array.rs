@@ -7,7 +7,7 @@
 //! ```
 
 use bytes::{BufMut, BytesMut};
-use rowmill::arrow::array::ListArray;
+use rowmill::arrow::array::{Array, ListArray};
 use rowmill::arrow::buffer::OffsetBuffer;
 use rowmill::arrow::datatypes::DataType;
 use rowmill::{Result, SqlType};

@@ -220,6 +220,11 @@ impl Connection {
         self.session.unregister(table)
     }
 
+    /// Drops the temporary tables of this connection, which end with it in any case.
+    pub fn drop_temporary_tables(&mut self) -> Result<()> {
+        self.session.drop_temporary_tables()
+    }
+
     /// Returns the types of a statement's parameters and the columns of its result, without running the statement.
     /// `known` are the types that the caller gives to parameters, by number; the others follow from their places.
     ///

@@ -224,11 +224,13 @@ impl PgSession {
         match words(sql).nth(1).map(|word| word.text.to_ascii_uppercase()).as_deref() {
             Some("ALL") => {}
             // The engine keeps what it has planned; plans are remade by themselves when they no longer fit.
-            Some("PLANS" | "SEQUENCES" | "TEMP" | "TEMPORARY") => return Ok(()),
+            Some("PLANS" | "SEQUENCES") => return Ok(()),
+            Some("TEMP" | "TEMPORARY") => return Ok(self.connection.drop_temporary_tables()?),
             _ => return Err(syntax("DISCARD takes ALL, PLANS, SEQUENCES or TEMP").into()),
         }
         self.statements.clear();
         self.portals.clear();
+        self.connection.drop_temporary_tables()?;
         self.connection.execute_batch("RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
         self.note_application();

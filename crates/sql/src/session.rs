@@ -473,7 +473,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.drop_temporary();
+        self.close_temporary();
         // Statements that were made before the last change of a setting serve no settings that we still know.
         if let Some(idle) = &self.idle
             && self.statements.settings_version() == self.settings_version

@@ -150,6 +150,11 @@ impl Transaction {
         Ok(table)
     }
 
+    /// Changes how a sequence counts. It goes on after the last value that it has given.
+    pub fn redefine_sequence(&mut self, sequence: TableId, def: SequenceDef) -> Result<()> {
+        self.redefine_with(sequence, |keyed| keyed.sequence = Some(def))
+    }
+
     /// Makes a column of a table take its values from a sequence. The sequence will be dropped with the column.
     pub fn add_identity(&mut self, table: TableId, identity: IdentityDef) -> Result<()> {
         self.alter(table, |def| {

@@ -41,6 +41,20 @@ fn a_connection_that_closes_in_a_transaction_drops_its_temporary_tables() {
 }
 
 #[test]
+fn a_connection_can_drop_its_temporary_tables_and_make_others() -> Result<()> {
+    let mut connection = Database::memory()?.connect()?;
+    connection.drop_temporary_tables()?;
+    connection.execute_batch("CREATE TEMP TABLE k (id INTEGER PRIMARY KEY)")?;
+    connection.execute_batch("CREATE TEMP TABLE child (id SERIAL, k INTEGER)")?;
+    connection.drop_temporary_tables()?;
+    connection.drop_temporary_tables()?;
+    assert_eq!(numbers(&mut connection, "SELECT id FROM k").unwrap_err().kind(), ErrorKind::UndefinedTable);
+    connection.execute_batch("CREATE TEMP TABLE k AS SELECT 5 AS id")?;
+    assert_eq!(numbers(&mut connection, "SELECT id FROM k")?, [5]);
+    Ok(())
+}
+
+#[test]
 fn temporary_tables_of_a_crashed_process_are_dropped_at_the_next_opening() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = Database::open(folder.path()).expect("opens");

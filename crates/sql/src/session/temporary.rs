@@ -75,8 +75,17 @@ impl Session {
         })
     }
 
-    /// Drops the connection's temporary tables.
-    pub(super) fn drop_temporary(&mut self) {
+    /// Drops the connection's temporary tables, in the open transaction if there is one.
+    pub fn drop_temporary_tables(&mut self) -> Result<()> {
+        let Some(schema) = self.temporary.clone() else { return Ok(()) };
+        match self.with_catalog(|catalog| Ok(catalog.schema(&schema).is_some()))? {
+            true => self.run_text(&drop_schema(&schema), &[]).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Drops the temporary tables of a connection that closes.
+    pub(super) fn close_temporary(&mut self) {
         let Some(schema) = self.temporary.take() else { return };
         // The open transaction ends with the connection; its locks must not keep the tables.
         self.transaction = None;

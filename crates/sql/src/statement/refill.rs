@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_query::binder::type_name::sql_type;
 use rowmill_storage::{ColumnDef, TableDef};
@@ -19,6 +19,7 @@ use sqlparser::ast::{
 use super::alter_table::{STATEMENT, table_text};
 use super::default_value::DefaultValue;
 use super::key_clauses::{KeyClauses, def_of};
+use super::sequence::{counted_range, fit_sequence};
 use super::sql_text::{self, quoted};
 use super::write::binder::WriteBinder;
 use super::write::executor::WriteExecutor;
@@ -45,7 +46,7 @@ pub(super) fn set_type(
     using: Option<&Expr>,
 ) -> Result<()> {
     let kind = sql_type(data_type).map_err(|error| error.context(format!("column \"{}\"", column.name)))?;
-    if table.identity(column.id).is_some() && !is_counted(&kind) {
+    if table.identity(column.id).is_some() && counted_range(&kind).is_none() {
         let what = format!("column \"{}\" takes its values from a sequence, so it cannot be {kind}", column.name);
         return Err(Error::new(ErrorKind::DatatypeMismatch, what).hint("it can be SMALLINT, INTEGER or BIGINT"));
     }
@@ -56,6 +57,26 @@ pub(super) fn set_type(
                 .hint("drop the default first: ALTER COLUMN ... DROP DEFAULT")
         })?;
     }
+    let query = rows_with_cast(work, transaction, table, column, data_type, using)?;
+    let change = |transaction: &mut Transaction| {
+        if let Some(identity) = table.identity(column.id) {
+            fit_sequence(transaction, identity.sequence, &column.kind, &kind)?;
+        }
+        transaction.refill_with_type(table.id, column.id, kind)
+    };
+    refill(work, transaction, table, &query, change)
+        .map_err(|error| error.context(format!("column \"{}\" of table \"{}\"", column.name, table.name)))
+}
+
+/// Returns the query of all rows of a table, with a column cast to a type, or with `using` in its place.
+fn rows_with_cast(
+    work: &Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    column: &ColumnDef,
+    data_type: &DataType,
+    using: Option<&Expr>,
+) -> Result<Query> {
     let mut query = all_rows(work, transaction, table)?;
     let place = table.columns.iter().position(|other| other.id == column.id);
     let item = place.and_then(|place| match &mut *query.body {
@@ -73,8 +94,7 @@ pub(super) fn set_type(
         array: false,
         format: None,
     };
-    refill(work, transaction, table, &query, |transaction| transaction.refill_with_type(table.id, column.id, kind))
-        .map_err(|error| error.context(format!("column \"{}\" of table \"{}\"", column.name, table.name)))
+    Ok(query)
 }
 
 /// Makes a columnar table a keyed table.
@@ -88,11 +108,6 @@ pub(super) fn add_primary_key(
     let key = clauses.added_primary_key(work, table)?;
     let query = all_rows(work, transaction, table)?;
     refill(work, transaction, table, &query, |transaction| transaction.refill_with_key(table.id, &key))
-}
-
-/// Whether a sequence can give values of a type.
-fn is_counted(kind: &SqlType) -> bool {
-    matches!(kind, SqlType::Int8 | SqlType::Int16 | SqlType::Int32 | SqlType::Int64)
 }
 
 /// Returns the query of all rows of a table, which names each column.

@@ -138,17 +138,42 @@ fn create_for(
     transaction.create_sequence(table.schema, &free, sequence)
 }
 
+/// Returns the least and the greatest value of a type whose values a sequence can give.
+pub(super) fn counted_range(kind: &SqlType) -> Option<(i64, i64)> {
+    match kind {
+        SqlType::Int8 => Some((i8::MIN.into(), i8::MAX.into())),
+        SqlType::Int16 => Some((i16::MIN.into(), i16::MAX.into())),
+        SqlType::Int32 => Some((i32::MIN.into(), i32::MAX.into())),
+        SqlType::Int64 => Some((i64::MIN, i64::MAX)),
+        _ => None,
+    }
+}
+
+/// Lets the sequence of a column whose type changes count to the end of the new type, if it counted to the end of the old
+/// one.
+pub(super) fn fit_sequence(
+    transaction: &mut Transaction,
+    sequence: TableId,
+    old: &SqlType,
+    new: &SqlType,
+) -> Result<()> {
+    let (Some((old_least, old_most)), Some((least, most))) = (counted_range(old), counted_range(new)) else {
+        return Ok(());
+    };
+    let view = transaction.view()?;
+    let keyed = view.catalog().table_by_id(sequence).and_then(|table| table.keyed.as_ref());
+    let Some(mut counting) = keyed.and_then(|keyed| keyed.sequence) else { return Ok(()) };
+    counting.max = if counting.max == old_most { most } else { counting.max.min(most) };
+    counting.min = if counting.min == old_least { least } else { counting.min.max(least) };
+    counting.start = counting.start.clamp(counting.min, counting.max);
+    transaction.redefine_sequence(sequence, counting)
+}
+
 /// Returns the definition of a sequence for values of the type `kind`.
 fn sequence_of(statement: &str, kind: &SqlType, options: &[SequenceOptions]) -> Result<SequenceDef> {
-    let (least, most) = match kind {
-        SqlType::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        SqlType::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        SqlType::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        SqlType::Int64 => (i64::MIN, i64::MAX),
-        other => {
-            let what = format!("a sequence counts integers, not values of type {other}");
-            return Err(Error::new(ErrorKind::DatatypeMismatch, what));
-        }
+    let Some((least, most)) = counted_range(kind) else {
+        let what = format!("a sequence counts integers, not values of type {kind}");
+        return Err(Error::new(ErrorKind::DatatypeMismatch, what));
     };
     let (mut increment, mut min, mut max, mut start, mut cycle) = (1, None, None, None, false);
     for option in options {

@@ -85,7 +85,7 @@ pub const STATEMENTS: &[StatementInfo] = &[
         "SUMMARIZE visits",
     ),
     info("PIVOT", "Turns the values of columns into columns.", "PIVOT visits ON page USING sum(seconds)"),
-    info("UNPIVOT", "Turns columns into rows.", "UNPIVOT visits ON page, seconds::TEXT INTO NAME part VALUE text"),
+    info("UNPIVOT", "Turns columns into rows.", "UNPIVOT visits ON seconds INTO NAME measure VALUE number"),
     info("SHOW", "Shows the value of a setting; SHOW ALL shows all of them.", "SHOW memory_limit"),
     info("SHOW TABLES", "Lists tables and views.", "SHOW TABLES"),
     info("SHOW VIEWS", "Lists views.", "SHOW VIEWS"),

@@ -121,7 +121,8 @@ impl PgSession {
         let Some(copy) = ClientCopy::of(sql) else { return Ok(()) };
         CopyOptions::read(&copy.options, copy.is_in)?;
         if copy.is_in {
-            return Ok(drop(self.filled_columns(&copy)?));
+            self.filled_columns(&copy)?;
+            return Ok(());
         }
         let query = self.connection.parse(&copy.query())?;
         self.connection.shape(&query, &[])?;

@@ -34,8 +34,11 @@ const NAME_BYTES_MAX: usize = 64;
 /// The failed logins of the last time.
 #[derive(Debug, Default)]
 pub(crate) struct LoginThrottle {
-    buckets: Mutex<HashMap<(IpAddr, Box<[u8]>), Failures>>,
+    buckets: Mutex<HashMap<BucketKey, Failures>>,
 }
+
+/// The address of a client, or its network, and the beginning of a name.
+type BucketKey = (IpAddr, Box<[u8]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Failures {
@@ -85,7 +88,7 @@ impl LoginThrottle {
 }
 
 /// The client by its address, or by the network of an address of IPv6, and the name in lower case.
-fn key(client: IpAddr, name: &str) -> (IpAddr, Box<[u8]>) {
+fn key(client: IpAddr, name: &str) -> BucketKey {
     let client = match client.to_canonical() {
         IpAddr::V6(address) => {
             let network = address.to_bits() & !u128::from(u64::MAX);

@@ -26,7 +26,8 @@ fn until(server: &TestServer, sql: &str, expected: &str) {
     let started = Instant::now();
     loop {
         let found = query(server, "/query", sql);
-        if found.status == 200 && found.json()["rows"].to_string() == expected {
+        let rows = found.json()["rows"].to_string();
+        if found.status == 200 && rows == expected {
             return;
         }
         assert!(started.elapsed() < Duration::from_secs(20), "{sql}: {} instead of {expected}", found.text());

@@ -4,6 +4,7 @@
 //! The modules, in the order in which a query passes them:
 //!
 //! - `scalar_expr`: the typed expression. `function`, `item_function`, `aggregate`: what expressions call, as data.
+//!   `expansion`: functions that stand for other expressions.
 //! - `logical`, `logical_text`: the logical plan, and its text.
 //! - `join_order`: the order in which joined relations are read.
 //! - `node`: the physical plan, a tree of operators. `group`, `window`, `ordered_join`: its largest operators.

@@ -79,6 +79,8 @@ pub struct Session {
     pub(crate) named_statements: NamedStatements,
     /// The last numbers that the connection has taken from sequences.
     taken_numbers: Arc<TakenNumbers>,
+    /// The number of the open transaction while a statement writes in it and therefore holds it.
+    writing_number: Option<i64>,
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
@@ -141,6 +143,7 @@ impl Session {
             temporary: None,
             named_statements: NamedStatements::default(),
             taken_numbers: Arc::default(),
+            writing_number: None,
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
@@ -565,7 +568,8 @@ impl Work<'_> {
 
     /// Returns the number of the open transaction, or a new one if none is open.
     pub(crate) fn transaction_number(&self) -> i64 {
-        self.session.transaction.as_ref().map_or_else(next_transaction_number, |open| open.number)
+        let open = self.session.transaction.as_ref().map(|open| open.number);
+        open.or(self.session.writing_number).unwrap_or_else(next_transaction_number)
     }
 
     /// Adds a notice that the user should see beside the result.
@@ -599,7 +603,9 @@ impl Work<'_> {
         match self.session.transaction.take() {
             Some(mut open) => {
                 open.is_used = true;
+                self.session.writing_number = Some(open.number);
                 let result = self.write_in(&mut open, change);
+                self.session.writing_number = None;
                 self.session.transaction = Some(open);
                 result
             }

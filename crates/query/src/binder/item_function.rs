@@ -75,7 +75,13 @@ impl Binder<'_> {
                 )));
             }
             let first = self.expr(first)?;
-            list = self.call_named("array_prepend", vec![first, list])?;
+            // Of a NULL list the result is NULL, whatever the value to begin with.
+            let is_null = ExprOp::IsNull { value: Box::new(list.clone()), negated: false };
+            let is_null = ScalarExpr::new(DataType::Boolean, is_null);
+            let begun = self.call_named("array_prepend", vec![first, list])?;
+            let kind = begun.kind.clone();
+            let whens = vec![(is_null, ScalarExpr::null(kind.clone()))];
+            list = ScalarExpr::new(kind, ExprOp::Case { whens, otherwise: Some(Box::new(begun)) });
         }
         let DataType::List(item) = &list.kind else {
             let what = format!("{} takes a list, not {}", spec.name, type_name(&list.kind));

@@ -1,5 +1,6 @@
 //! Single bytes and bits of BLOBs, conversions between BLOBs and texts, and hashes as numbers.
 
+use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -231,19 +232,14 @@ fn hash_all(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<Array
         keys.push(of);
     }
     let hashes = (0..rows).map(|row| {
-        // The hasher has a fixed seed, so that a hash is the same in every process.
-        let mut hasher = siphash();
+        // This hasher has a fixed seed, so that a hash is the same in every process.
+        let mut hasher = DefaultHasher::new();
         for (argument, keys) in arguments.iter().zip(&keys) {
             hasher.write(keys.row(argument.at(row)).data());
         }
         hasher.finish()
     });
     primitive(kind, hashes.collect::<Vec<u64>>(), None)
-}
-
-#[allow(deprecated)]
-fn siphash() -> impl Hasher {
-    std::hash::SipHasher::new()
 }
 
 fn bit_count(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {

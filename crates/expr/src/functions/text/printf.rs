@@ -183,7 +183,7 @@ impl Conversion {
         }
         let mut written = String::with_capacity(digits.len() * 4 / 3);
         for (place, digit) in digits.chars().enumerate() {
-            if place > 0 && (digits.len() - place) % 3 == 0 {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
                 written.push(',');
             }
             written.push(digit);

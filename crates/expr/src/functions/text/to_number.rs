@@ -88,8 +88,8 @@ fn read(text: &str, scale: usize, pattern: &str) -> Option<std::result::Result<i
     }
     // Digits that the pattern has no place for are cut.
     fraction.truncate(scale);
-    let places = whole.chars().chain(fraction.chars()).filter_map(|digit| digit.to_digit(10));
-    let number = places.fold(Some(0_i128), |number, digit| number?.checked_mul(10)?.checked_add(digit.into()));
+    let mut places = whole.chars().chain(fraction.chars()).filter_map(|digit| digit.to_digit(10));
+    let number = places.try_fold(0_i128, |number, digit| number.checked_mul(10)?.checked_add(digit.into()));
     let number = number.and_then(|number| number.checked_mul(power_of_ten((scale - fraction.len()) as u32)));
     let fits = |number: &i128| *number < power_of_ten(NARROW_DIGITS_MAX.into());
     Some(number.filter(fits).map(|number| if is_negative { -number } else { number }).ok_or(()))

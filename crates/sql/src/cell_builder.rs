@@ -191,11 +191,9 @@ impl CellBuilder {
             (CellValues::Text(builder, Some(chars_max)), Param::Text(value)) => {
                 let chars = if value.len() <= *chars_max as usize { 0 } else { value.chars().count() };
                 if chars > *chars_max as usize {
-                    let what = format!("a text of {chars} characters is too long for column \"{}\"", self.name);
-                    return Err(Error::new(
-                        ErrorKind::StringTooLong,
-                        format!("{what}, which has the type {}", self.kind),
-                    ));
+                    let what =
+                        format!("a text of {chars} characters for column {}, which takes {chars_max}", self.name);
+                    return Err(Error::new(ErrorKind::StringTooLong, what));
                 }
                 builder.append_value(value);
             }

@@ -9,7 +9,8 @@
 //! tokens.
 
 use std::any::TypeId;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
 use rowmill_plan::item_function;
 use sqlparser::ast::{ColumnOption, Expr, GeneratedAs};
@@ -19,7 +20,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 /// The dialect of one statement.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RowmillDialect {
     /// sqlparser ties the type `STRUCT(a INT)` to DuckDB's identity, and a few forms of PostgreSQL to PostgreSQL's. So
     /// we read a statement that names a struct type with the first identity and every other statement with the second.
@@ -29,6 +30,8 @@ pub(crate) struct RowmillDialect {
     /// Whether the expression that the parser begins is where a function of items may be. Elsewhere, the arrow of
     /// `x -> 'key'` selects a part of a JSON document.
     takes_lambda: Cell<bool>,
+    /// For commas of lists of arguments: whether a function of items may follow.
+    known_lists: RefCell<HashMap<usize, bool>>,
 }
 
 /// How many expressions the parser may begin: per token, and at least for any statement.
@@ -39,7 +42,7 @@ impl RowmillDialect {
     /// Creates the dialect for one statement that has `tokens` tokens.
     pub(crate) fn new(struct_types: bool, tokens: usize) -> RowmillDialect {
         let steps = (tokens as u64).saturating_mul(STEPS_PER_TOKEN).saturating_add(STEPS_MIN);
-        RowmillDialect { struct_types, steps_left: Cell::new(steps), takes_lambda: Cell::new(false) }
+        RowmillDialect { struct_types, steps_left: Cell::new(steps), ..RowmillDialect::default() }
     }
 
     /// Whether the dialect stopped the parser because it tried too many readings.
@@ -109,26 +112,50 @@ fn closing(parser: &Parser, mut at: usize) -> Option<usize> {
     }
 }
 
-/// Whether the next token is an argument, but not the first one, of a function that takes a function of items.
-fn takes_lambda(parser: &Parser) -> bool {
+/// The tokens in which the parameters of a function of items and its arrow are.
+const LAMBDA_HEAD_TOKENS: usize = 32;
+
+/// Whether the next tokens may be the parameters of a function of items and its arrow.
+fn begins_lambda(parser: &Parser) -> bool {
+    let first = next(parser, parser.index());
+    let mut tokens = (first..first + LAMBDA_HEAD_TOKENS).map(|at| &parser.token_at(at).token);
+    keyword_at(parser, first) == Keyword::LAMBDA || tokens.any(|token| *token == Token::Arrow)
+}
+
+/// Whether the next token is an argument, but not the first one, of a function that takes a function of items, or the
+/// first one of `COLUMNS`, which takes a function of names. `known` has the answers for the arguments after commas that
+/// were asked for before, so that a long list is not read again for each of its items.
+fn takes_lambda(parser: &Parser, known: &mut HashMap<usize, bool>) -> bool {
+    let is_function = |parenthesis: usize, takes: &dyn Fn(&str) -> bool| {
+        let name = previous(parser, parenthesis).map(|name| &parser.token_at(name).token);
+        matches!(name, Some(Token::Word(word)) if takes(&word.value.to_lowercase()))
+    };
     let Some(comma) = previous(parser, parser.index()) else { return false };
-    if parser.token_at(comma).token != Token::Comma {
-        return false;
+    match parser.token_at(comma).token {
+        Token::Comma => {}
+        Token::LParen => return is_function(comma, &|name| name == "columns"),
+        _ => return false,
     }
     let mut closed = 0_usize;
+    let mut answer = false;
     for at in (0..comma).rev() {
         match &parser.token_at(at).token {
             Token::RParen => closed += 1,
             Token::LParen if closed > 0 => closed -= 1,
             Token::LParen => {
-                let name = previous(parser, at).map(|name| &parser.token_at(name).token);
-                return matches!(name, Some(Token::Word(word)) if item_function::find(&word.value.to_lowercase()).is_some());
+                answer = is_function(at, &|name| item_function::find(name).is_some());
+                break;
             }
-            Token::SemiColon => return false,
+            Token::Comma if closed == 0 && known.contains_key(&at) => {
+                answer = known[&at];
+                break;
+            }
+            Token::SemiColon => break,
             _ => {}
         }
     }
-    false
+    known.insert(comma, answer);
+    answer
 }
 
 fn keyword_at(parser: &Parser, at: usize) -> Keyword {
@@ -206,7 +233,9 @@ impl Dialect for RowmillDialect {
         if self.gave_up() {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
-        self.takes_lambda.set(takes_lambda(parser));
+        // Most expressions are none, so we look at what is before them only for the others.
+        let takes_lambda = begins_lambda(parser) && takes_lambda(parser, &mut self.known_lists.borrow_mut());
+        self.takes_lambda.set(takes_lambda);
         compound_subquery(parser)
     }
 

@@ -393,12 +393,14 @@ impl<'t> Section<'t> {
         }
         let inserts_by_name = insert_forms::rewrite(&mut tokens);
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
-        let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
+        let clauses = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
-            time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error, end))?;
+            time_table::take_clauses(&clauses, &mut tokens).map_err(|error| parser_error(sql, error, end))?;
         let mut body = match own_body {
             Some(body) => body,
             None => {
+                // It remembers places of tokens, so it must not be that of the clauses that were taken out.
+                let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
                 let parser = Parser::new(&dialect).with_recursion_limit(depth_max);
                 parse_body(&mut parser.with_tokens_with_locations(tokens)).map_err(|error| match error {
                     ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),

@@ -220,7 +220,7 @@ mod tests {
     fn functions_come_where_a_value_is_expected() {
         assert_eq!(completed("SELECT date_tr"), ["SELECT date_trunc("]);
         assert_eq!(completed("SELECT name date_tr"), Vec::<String>::new());
-        assert_eq!(completed("select sum(people), coun"), ["select sum(people), count("]);
+        assert_eq!(completed("select sum(people), medi"), ["select sum(people), median("]);
     }
 
     #[test]

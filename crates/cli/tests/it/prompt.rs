@@ -95,7 +95,7 @@ fn words_are_completed_with_the_tab_key() {
     let home = home();
     let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
     shell.run("CREATE TABLE zebras (stripes INTEGER);");
-    for (typed, completed) in [("selec", "select"), (" strip", "stripes"), (" fro", "from"), (" zeb", "zebras")] {
+    for (typed, completed) in [("selec", "select"), (" stripe", "stripes"), (" fro", "from"), (" zeb", "zebras")] {
         shell.type_text(typed);
         shell.type_text(TAB);
         shell.wait_for(completed);

@@ -43,6 +43,7 @@ fn exists(connection: &mut Connection, name: &str) -> bool {
         format!("SELECT {name}(NULL, NULL)"),
         format!("SELECT {name}(NULL, NULL, NULL)"),
         format!("SELECT * FROM {name}()"),
+        format!("SELECT * FROM {name}('')"),
         format!("SELECT {name}(NULL) OVER (ORDER BY 1) FROM (VALUES (1)) AS t(x)"),
     ];
     let is_known = |error: &rowmill::Error| {

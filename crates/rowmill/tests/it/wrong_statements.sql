@@ -103,12 +103,12 @@ SELECT «coalesce() FROM towns
 SELECT «nullif(1) FROM towns
 SELECT «greatest(1, 'x', DATE '2026-01-01') -- hint
 SELECT «concat_ws() FROM towns
-SELECT «string_agg(name) FROM towns
+SELECT «string_agg() FROM towns
 SELECT «percentile_cont(2) WITHIN GROUP (ORDER BY people) FROM towns
 SELECT * FROM «generate_series('a', 'b') -- hint
 SELECT «make_date(1, 2)
 SELECT «to_timestamp('x', 1, 2) -- hint
-SELECT «regexp_matches(name, '(') FROM towns -- hint
+SELECT regexp_matches('Ulm', «'(')
 SELECT nextval(«'tickt')
 SELECT nextval(«1)
 # types
@@ -305,7 +305,7 @@ ALTER TABLE towns ADD COLUMN «x INTEGR -- hint
 ALTER TABLE towns ALTER COLUMN «nme SET DEFAULT 1 -- hint
 ALTER TABLE towns ADD CONSTRAINT c CHECK («nme > 1) -- hint
 ALTER TABLE towns RENAME TO «plain
-CREATE «FUNCTION f() RETURNS INTEGER
+CREATE FUNCTION f() RETURNS INTEGER«
 CREATE TRIGGER t«
 # files and settings
 COPY towns FROM «'missing.csv' -- hint

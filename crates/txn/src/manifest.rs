@@ -669,7 +669,8 @@ mod tests {
         table.columns[1].nullable = false;
         table.columns[2].nullable = false;
         let part = |column, descending| KeyColumn { column: ColumnId(column), descending };
-        let stored = [(0, table.columns[0].kind.clone()), (7, SqlType::Interval), (3, table.columns[3].kind.clone())];
+        let kind = |column: usize| table.columns[column].kind.clone();
+        let stored = [(0, kind(0)), (7, SqlType::Interval), (3, kind(3)), (4, kind(4))];
         table.keyed = Some(Arc::new(KeyedDef {
             index: IndexId(4),
             key: vec![part(2, false), part(1, true)],

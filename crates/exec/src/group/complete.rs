@@ -52,8 +52,8 @@ impl CompleteGroups {
     ) -> Result<CompleteGroups> {
         let mut memory = broker.reservation(OWNER);
         let (groups, initial) = (local.first_rows.len(), recipe.states.initial());
-        // A grouping without aggregates has no words.
-        let stride = initial.len();
+        // Aggregates that keep all values in logs have no words, but the groups are counted by words.
+        let stride = initial.len().max(1);
         memory.grow((groups * stride * size_of::<u64>()) as u64)?;
         let mut words = vec![0; groups * stride];
         if initial.iter().any(|word| *word != 0) {
@@ -80,7 +80,7 @@ impl CompleteGroups {
     pub(super) fn into_batch(self, recipe: &Recipe, request: &GroupRequest) -> Result<RecordBatch> {
         let CompleteGroups { keys, words, stride, groups, logged, memory, texts } = self;
         let mut columns = recipe.layout.outputs(&keys, groups, &request.functions)?;
-        let finished = Finished { rows: &words, stride: stride.max(1), at: 0 };
+        let finished = Finished { rows: &words, stride, at: 0 };
         columns.extend(recipe.states.finish(finished, &logged, &texts)?);
         drop(memory);
         batch_of(request, columns, groups)

@@ -140,15 +140,19 @@ const CHANGING: &[&str] = &[
     "alter_table",
     "analyze",
     "changes",
+    "changing_with",
+    "columnar_rules",
     "copy",
     "copy_csv",
     "copy_json",
     "copy_types",
+    "export_database",
     "materialized",
     "materialized_view",
     "primary_key",
     "schema",
     "sequence",
+    "temporary_table",
     "time_table_clauses",
     "transaction",
     "view",
@@ -160,7 +164,7 @@ const CHANGING: &[&str] = &[
 const WITH_TIME_CLAUSES: &[&str] = &["joins", "latest", "sample_by", "wide_decimal_rows", "zones"];
 
 /// Files whose queries call functions that only sessions have, or that only the parser of sessions reads.
-const WITH_SESSION_FUNCTIONS: &[&str] = &["comment", "role", "json"];
+const WITH_SESSION_FUNCTIONS: &[&str] = &["comment", "json", "macro", "pivot", "role", "rows", "short_forms"];
 
 /// The result that a file expects for a statement.
 enum Expected {

@@ -122,8 +122,8 @@ fn begins_lambda(parser: &Parser) -> bool {
     keyword_at(parser, first) == Keyword::LAMBDA || tokens.any(|token| *token == Token::Arrow)
 }
 
-/// Whether the next token is an argument, but not the first one, of a function that takes a function of items, or the
-/// first one of `COLUMNS`, which takes a function of names. `known` has the answers for the arguments after commas that
+/// Whether the next tokens may be a function as an argument: not the first one of a function that takes a function of
+/// items, or the first one of `COLUMNS`, which takes a function of names. `known` has the answers for the arguments after commas that
 /// were asked for before, so that a long list is not read again for each of its items.
 fn takes_lambda(parser: &Parser, known: &mut HashMap<usize, bool>) -> bool {
     let is_function = |parenthesis: usize, takes: &dyn Fn(&str) -> bool| {
@@ -133,8 +133,12 @@ fn takes_lambda(parser: &Parser, known: &mut HashMap<usize, bool>) -> bool {
     let Some(comma) = previous(parser, parser.index()) else { return false };
     match parser.token_at(comma).token {
         Token::Comma => {}
-        Token::LParen => return is_function(comma, &|name| name == "columns"),
+        Token::LParen => return is_function(comma, &|name| name == "columns") && begins_lambda(parser),
         _ => return false,
+    }
+    // Most arguments are plain values. For these we do not look for the function that they belong to.
+    if !begins_lambda(parser) {
+        return false;
     }
     let mut closed = 0_usize;
     let mut answer = false;
@@ -233,9 +237,7 @@ impl Dialect for RowmillDialect {
         if self.gave_up() {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
-        // Most expressions are none, so we look at what is before them only for the others.
-        let takes_lambda = begins_lambda(parser) && takes_lambda(parser, &mut self.known_lists.borrow_mut());
-        self.takes_lambda.set(takes_lambda);
+        self.takes_lambda.set(takes_lambda(parser, &mut self.known_lists.borrow_mut()));
         compound_subquery(parser)
     }
 

@@ -2,8 +2,9 @@
 //!
 //! - A block ```` ```sql ```` runs in the database `mydata` of the page's folder, ```` ```sh ```` in bash in that folder.
 //! - A block ```` ```python ```` runs in that folder where Python (`PYTHON`, by default `python3`) has the modules.
-//! - A block ```` ```text ```` right after one of these has what it prints on a terminal of 80 columns. A line `...` stands
-//!   for any lines, `...` within a line for any text, and the spaces of such a line do not count. A line that begins with `ERROR` says that the block must fail.
+//! - A block ```` ```text ```` right after one of these must equal the output of that block on a terminal of 80 columns.
+//!   A line `...` matches any lines, and `...` within a line matches any text; the spaces of such a line do not count. If
+//!   a line begins with `ERROR`, the block must fail.
 //! - A reason after the language keeps a block from running: ```` ```sh not run: needs Docker ````.
 //! - A comment `<!-- sql`, `<!-- sh` or `<!-- stop the server` runs like a block and is not shown.
 //! - In a table, each piece of code in a column `Rowmill` runs as statements of the shell, and each piece in a column

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The catalog alone decides which tables are temporary, so that a rollback undoes their creation, too. The schema is
-//! dropped when the connection closes. Schemas that a crash has left behind are dropped when the database is opened.
+//! dropped when the connection closes. After a crash, its schemas are dropped
+//! when the database is opened again.
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -95,7 +96,7 @@ impl Session {
     }
 }
 
-/// Drops the temporary tables that connections of a process which has crashed have left behind.
+/// Drops the temporary tables of connections whose process has crashed.
 pub fn drop_left_temporary_tables(engine: &Arc<Engine>, workers: &Arc<Workers>) -> Result<()> {
     let snapshot = engine.snapshot()?;
     let left = snapshot.catalog().schemas().filter(|schema| is_temporary(&schema.name));

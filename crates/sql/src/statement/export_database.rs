@@ -136,7 +136,7 @@ fn qualified_text(schema: &SchemaDef, name: &str) -> String {
     format!("{}{}", qualifier(schema), name_text(name))
 }
 
-/// Returns what stands before a name of the schema.
+/// Returns the qualifier that a name of the schema needs, with its dot. It is empty for the default schema.
 fn qualifier(schema: &SchemaDef) -> String {
     if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", name_text(&schema.name)) }
 }

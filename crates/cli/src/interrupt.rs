@@ -11,6 +11,7 @@ struct InterruptState {
     /// Whether the shell waits for a time or another program, which Ctrl-C ends or handles.
     is_waiting: bool,
     is_interrupted: bool,
+    /// When Ctrl-C arrived last during the running statement.
     last: Option<Instant>,
 }
 
@@ -27,8 +28,8 @@ fn state() -> MutexGuard<'static, InterruptState> {
     STATE.lock().expect("no thread panics while it holds the state")
 }
 
-/// Makes Ctrl-C cancel the running statement. It ends the program if no statement runs, or if it comes twice within a
-/// second.
+/// Makes Ctrl-C cancel the running statement. It ends the program if no statement runs and nothing waits, or
+/// if it comes twice within a second during one statement.
 pub(crate) fn handle_interrupts() -> Result<()> {
     // The process can have only one handler.
     static SET: Once = Once::new();
@@ -56,7 +57,10 @@ pub(crate) struct RunningStatement;
 
 impl RunningStatement {
     pub(crate) fn begin(handle: CancelHandle) -> RunningStatement {
-        state().running = Some(handle);
+        let mut state = state();
+        state.running = Some(handle);
+        // A press that was meant for an earlier statement is not the first of two for this one.
+        state.last = None;
         RunningStatement
     }
 }
@@ -80,18 +84,30 @@ pub(crate) fn without_end<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Waits for a time. Returns whether Ctrl-C ended the wait.
-pub(crate) fn wait(time: Duration) -> bool {
-    let until = Instant::now() + time;
+/// Runs `work` again and again, with a pause between the runs, until it fails or Ctrl-C arrives. Ctrl-C cancels a
+/// running statement.
+pub(crate) fn repeat(pause: Duration, mut work: impl FnMut() -> Result<()>) -> Result<()> {
+    // One wait spans all runs: Ctrl-C may arrive after the end of a statement and before the pause.
     without_end(|| {
         loop {
-            if state().is_interrupted {
-                return true;
-            }
-            match until.checked_duration_since(Instant::now()) {
-                Some(left) => std::thread::sleep(left.min(POLL)),
-                None => return false,
+            work()?;
+            if is_interrupted_within(pause) {
+                return Ok(());
             }
         }
     })
+}
+
+/// Waits for a time. Returns whether Ctrl-C has arrived since the start of the wait around it.
+fn is_interrupted_within(time: Duration) -> bool {
+    let until = Instant::now() + time;
+    loop {
+        if state().is_interrupted {
+            return true;
+        }
+        match until.checked_duration_since(Instant::now()) {
+            Some(left) => std::thread::sleep(left.min(POLL)),
+            None => return false,
+        }
+    }
 }

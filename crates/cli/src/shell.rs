@@ -10,6 +10,7 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::buffer::{OpenPart, can_run, is_blank, split_command};
 use crate::commands::{self, Next};
 use crate::data_lines::{DataLines, END_OF_DATA};
+use crate::interrupt;
 use crate::runner::Runner;
 use crate::terminal::{complain, say};
 use crate::typist::Typist;
@@ -28,7 +29,8 @@ pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
         // A new user has no history file, so we ignore the error.
         let _ = editor.load_history(history);
     }
-    read_lines(&mut editor, runner)?;
+    // Ctrl-C may arrive just after the statement that it was meant for. It must not end the shell and its transaction.
+    interrupt::without_end(|| read_lines(&mut editor, runner))?;
     if let Some(history) = &history {
         let _ = editor.save_history(history);
     }

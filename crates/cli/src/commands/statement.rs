@@ -58,16 +58,9 @@ pub(super) fn watch(argument: &str, runner: &mut Runner) -> Result<Next> {
     })?;
     // The pager would stop the repetition.
     let was_paged = std::mem::replace(&mut runner.view.paged, false);
-    let ran = loop {
-        if let Err(error) = runner.run_text(&sql) {
-            break Err(error);
-        }
-        if interrupt::wait(pause) {
-            break Ok(Next::Continue);
-        }
-    };
+    let ran = interrupt::repeat(pause, || runner.run_text(&sql));
     runner.view.paged = was_paged;
-    ran
+    ran.map(|()| Next::Continue)
 }
 
 pub(super) fn print(_: &str, runner: &mut Runner) -> Result<Next> {

@@ -134,6 +134,19 @@ fn ctrl_c_at_the_prompt_discards_what_is_typed() {
 }
 
 #[test]
+fn ctrl_c_between_two_runs_of_a_watch_ends_the_watch_and_not_the_shell() {
+    let home = home();
+    let mut shell = TerminalOptions::new(home.path()).open_at_prompt();
+    // Without a pause, Ctrl-C arrives in, before and after a statement.
+    for _ in 0..20 {
+        shell.type_text("SELECT 1 AS one \\watch 0\r");
+        shell.wait_for("(1 row)");
+        shell.type_text(CTRL_C);
+        shell.wait_for("rowmill> ");
+    }
+}
+
+#[test]
 fn ctrl_d_ends_the_shell_and_rolls_back() {
     let home = home();
     let mut shell = TerminalOptions { args: &["db"], ..TerminalOptions::new(home.path()) }.open_at_prompt();

@@ -52,7 +52,10 @@ impl<'a> TerminalOptions<'a> {
     pub(crate) fn open(&self) -> Terminal {
         let (pty, pts) = open().expect("a pseudo-terminal");
         pty.resize(Size::new(self.lines, self.columns)).expect("resized");
-        let command = Command::new(SHELL)
+        // At Ctrl-C the system first sends the signal and then discards the output, unless `noflsh` is set. The answer
+        // of the shell would be lost now and then.
+        let command = Command::new("sh")
+            .args(["-c", "stty noflsh; exec \"$0\" \"$@\"", SHELL])
             .args(self.args)
             .current_dir(self.home)
             .env("HOME", self.home)

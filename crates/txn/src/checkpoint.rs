@@ -143,7 +143,7 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
         let (made, rested) = at_background_pace(hurry(&engine, stop), || checkpoint_if_due(&engine));
         if made.is_ok_and(|made| made) {
             engine.stored().schedule.note_rested(rested);
-            let _ = at_background_pace(hurry(&engine, stop), || space.after_checkpoint(&engine));
+            let _ = at_background_pace(hurry(&engine, stop), || space.after_checkpoint(&engine, stop));
         }
         engine.reap();
         let again = space.if_quiet(&engine, stop);

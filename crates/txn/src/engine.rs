@@ -39,6 +39,7 @@ use crate::refreshes::Refreshes;
 use crate::row_claims::{RowClaimInfo, RowClaimant, RowClaims};
 use crate::sequences::Sequences;
 use crate::snapshot::{Pin, Snapshot};
+use crate::space_return::SpaceReturn;
 use crate::transaction::Transaction;
 
 /// Options for tests that inspect the log byte by byte, where short segments are easier to handle.
@@ -330,8 +331,7 @@ impl Drop for Engine {
         // If this checkpoint fails, nothing is lost: the next opening replays the log.
         let _ = checkpoint::checkpoint(core);
         if core.stored.times().count > 0 {
-            // The next opening takes the space again where it writes.
-            let _ = core.base.release_free();
+            SpaceReturn::at_close(core);
         }
         core.journal.stop();
         if !core.read_only {

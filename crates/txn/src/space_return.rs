@@ -4,6 +4,7 @@
 //!   again, so we do this only if checkpoints are so rare that it takes a small part of the time.
 //! * **In quiet times**, when no commit has come for a while: a checkpoint empties the log, its spare files are
 //!   removed, and the base becomes as short as it can be without a copy.
+//! * **Before the database is closed**, as under load.
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,10 @@ const LOG_BYTES_MIN: u64 = 1 << 20;
 
 /// Giving space back under load takes at most one part in this many of the time.
 const TIME_SHARE: u32 = 10;
+
+/// Giving space back takes at most this time at once, under load and when a database is closed. On a busy disk, each
+/// hole takes milliseconds.
+const AT_ONCE_MAX: Duration = Duration::from_millis(500);
 
 /// What gives space back, with its memory of the past.
 #[derive(Debug)]
@@ -40,15 +45,26 @@ impl SpaceReturn {
         self.seen
     }
 
-    /// Gives back the space of pages that a checkpoint has replaced.
-    pub(crate) fn after_checkpoint(&mut self, engine: &Core) {
+    /// Gives back the space of pages that a checkpoint has replaced, unless `stop` is set or the next checkpoint is due.
+    pub(crate) fn after_checkpoint(&mut self, engine: &Core, stop: &Cancel) {
         let begun = Instant::now();
         if begun < self.rest_until {
             return;
         }
+        let go_on = || {
+            let is_due = || engine.is_checkpoint_due(engine.latest().log_end);
+            begun.elapsed() < AT_ONCE_MAX && !stop.is_cancelled() && !is_due()
+        };
         // Nothing is lost if it fails: the next checkpoint reports a fault of the base.
-        let _ = engine.base().release_free();
+        let _ = engine.base().release_free(&go_on);
         self.rest_until = Instant::now() + begun.elapsed() * (TIME_SHARE - 1);
+    }
+
+    /// Gives space back before the database is closed.
+    pub(crate) fn at_close(engine: &Core) {
+        let begun = Instant::now();
+        // The next opening takes the space again where it writes. If this fails, nothing is lost.
+        let _ = engine.base().release_free(&|| begun.elapsed() < AT_ONCE_MAX);
     }
 
     /// Does the work of quiet times if no commit has come since the last call. Returns when to look again; `None` if
@@ -71,7 +87,7 @@ impl SpaceReturn {
             engine.latest().keyed.store().current_arc().let_go();
         }
         // Few free pages are left, and those that could not be moved away from.
-        let _ = engine.base().release_free();
+        let _ = engine.base().release_free(&is_quiet);
         drop(stored);
         if let Some(log) = engine.journal().log().filter(|_| is_quiet()) {
             // A file that cannot be removed now is removed when the database is closed.

@@ -100,9 +100,9 @@ pub trait OrderedBase: Send + Sync + Debug {
     }
 
     /// Gives the space of pages that no read needs back to the file system. The file keeps its length, and later writes
-    /// take the space again. Writes wait. After an `Io` error, writes are refused as after one of
-    /// [`OrderedBase::write`].
-    fn release_free(&self) -> Result<()> {
+    /// take the space again. Writes wait. The work ends early when `go_on` returns false, and a later call does the
+    /// rest. After an `Io` error, writes are refused as after one of [`OrderedBase::write`].
+    fn release_free(&self, _go_on: &dyn Fn() -> bool) -> Result<()> {
         Ok(())
     }
 

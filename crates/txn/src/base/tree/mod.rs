@@ -176,8 +176,8 @@ impl OrderedBase for TreeBase {
         self.compact_now(cancel).map(|()| true)
     }
 
-    fn release_free(&self) -> Result<()> {
-        self.change_file(|open| open.release_free())
+    fn release_free(&self, go_on: &dyn Fn() -> bool) -> Result<()> {
+        self.change_file(|open| open.release_free(go_on))
     }
 
     fn shrink(&self) -> Result<bool> {

@@ -4,6 +4,7 @@
 //! * A read is in [`HeldReads`] as long as it exists, and the writer makes no page ready that such a read needs.
 //! * The writer needs the newest state too. Its pages were not freed, so they are not ready.
 
+use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -149,15 +150,22 @@ impl OpenTree {
         }
     }
 
-    /// Makes holes of the free pages that no read needs. The caller must hold the lock of the writer.
-    pub(super) fn release_free(self: &Arc<Self>) -> Result<()> {
+    /// Makes holes of the free pages that no read needs, until `go_on` returns false. The caller must hold the lock of
+    /// the writer.
+    pub(super) fn release_free(self: &Arc<Self>, go_on: &dyn Fn() -> bool) -> Result<()> {
         let read = self.begin()?;
         let oldest = self.reads.oldest_generation()?.unwrap_or(read.reader.state().generation);
         // The newest state is on disk, so no crash brings back a state that uses these pages.
         let mut released = self.released.lock();
-        let runs: Vec<PageRun> = self.free.lock().runs_freed_by(*released..=oldest).collect();
+        let mut runs: Vec<PageRun> = self.free.lock().runs_freed_by(*released..=oldest).collect();
+        // Each run costs a system call, which takes milliseconds on a busy disk. The longest runs give most for it.
+        runs.sort_unstable_by_key(|(_, count)| Reverse(*count));
         for (first, count) in runs {
             rest_if_due();
+            if !go_on() {
+                // The next call begins again. Making a hole of a hole is cheap.
+                return Ok(());
+            }
             self.file.handle().punch(first * PAGE_BYTES as u64, count * PAGE_BYTES as u64)?;
         }
         *released = oldest + 1;

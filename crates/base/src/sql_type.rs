@@ -4,6 +4,7 @@
 //! one line of [`NUMBERED_TYPES`] and a file with its texts. How values are stored depends on [`Physical`] alone.
 
 mod json;
+mod map;
 mod numbered;
 mod physical;
 
@@ -13,7 +14,12 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit as ArrowUnit};
 
 pub use json::{EXTENSION_NAME_KEY, JSON_EXTENSION, JSON_FIELD, is_json, is_json_field, json_arrow};
-pub use numbered::{NUMBERED_TYPES, NumberedNative, NumberedType, UnsignedNumber};
+pub use map::{
+    MAP_KEY_FIELD, MAP_VALUE_FIELD, map_arrow, map_entry_arrow, map_entry_kinds, map_kinds, with_arrow_maps,
+};
+pub use numbered::{
+    EnumLabel, EnumLabels, NUMBERED_TYPES, NumberedNative, NumberedTexts, NumberedType, UnsignedNumber,
+};
 pub use physical::Physical;
 
 /// The unit of a timestamp.
@@ -131,7 +137,7 @@ pub enum SqlType {
     Json,
     /// A type whose values are numbers with texts of their own: one of [`NUMBERED_TYPES`].
     Numbered(&'static NumberedType),
-    /// `type[]`
+    /// `type[]`; also `MAP(key, value)`: see [`SqlType::map`].
     List(Box<SqlType>),
     /// `STRUCT(name type, ...)`
     Struct(Vec<(String, SqlType)>),
@@ -240,6 +246,7 @@ impl SqlType {
                 Some("a TIMESTAMP WITH TIME ZONE is written 2013-07-31 12:30:45+02")
             }
             SqlType::Numbered(kind) => Some(kind.hint),
+            kind if kind.as_map().is_some() => Some("a MAP is written {key=value, other=value}"),
             SqlType::List(_) => Some("a list is written as JSON: [1, 2, null]"),
             SqlType::Struct(_) => Some("a STRUCT is written as JSON: {\"name\": 1}"),
             other => PlainType::of(other)?.hint,
@@ -323,6 +330,9 @@ impl SqlType {
             | DataType::ListView(item)
             | DataType::LargeListView(item)
             | DataType::FixedSizeList(item, _) => SqlType::List(Box::new(SqlType::from_arrow(item.data_type())?)),
+            DataType::Map(entries, _) => {
+                SqlType::map_of_entries(entries.data_type(), |field| SqlType::from_arrow(field.data_type()))?
+            }
             kind if is_json(kind) => SqlType::Json,
             DataType::Struct(fields) => SqlType::Struct(
                 fields
@@ -332,6 +342,16 @@ impl SqlType {
             ),
             _ => return None,
         })
+    }
+
+    /// Whether values are of an ENUM or contain some.
+    pub fn has_labels(&self) -> bool {
+        match self {
+            SqlType::Numbered(kind) => kind.labels().is_some(),
+            SqlType::List(item) => item.has_labels(),
+            SqlType::Struct(fields) => fields.iter().any(|(_, kind)| kind.has_labels()),
+            _ => false,
+        }
     }
 
     /// Whether values of this type have an order that `MIN`, `ORDER BY` and value lists use.
@@ -356,10 +376,13 @@ impl fmt::Display for SqlType {
             }
             SqlType::Text { chars_max: Some(chars) } => write!(f, "VARCHAR({chars})"),
             SqlType::Numbered(kind) => f.write_str(kind.name),
+            map if let Some((key, value)) = map.as_map() => write!(f, "MAP({key}, {value})"),
             SqlType::List(item) => write!(f, "{item}[]"),
             SqlType::Struct(fields) => {
                 f.write_str("STRUCT(")?;
                 for (i, (name, kind)) in fields.iter().enumerate() {
+                    // The fields of an entry of a map have a mark in front of their names.
+                    let name = name.trim_start_matches('\0');
                     write!(f, "{}{name} {kind}", if i > 0 { ", " } else { "" })?;
                 }
                 f.write_str(")")

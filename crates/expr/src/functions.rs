@@ -5,6 +5,7 @@
 
 mod call_failure;
 mod conditional;
+mod enumeration;
 mod hash;
 mod interval;
 mod json;
@@ -29,6 +30,7 @@ use rowmill_plan::FunctionSpec;
 
 pub(crate) use self::call_failure::call_can_fail;
 pub use self::interval::{fixed_distance, moved_timestamp};
+pub(crate) use self::list::keys::keys_of;
 pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
 pub use self::result_limit::{result_bytes_max, with_result_limit};
 pub(crate) use self::rowwise::too_long;
@@ -69,6 +71,7 @@ pub static FAMILIES: &[&[FunctionSpec]] = &[
     structure::STRUCTS,
     json::JSON,
     sketch::SKETCH,
+    enumeration::ENUM,
     conditional::CONDITIONAL,
 ];
 

@@ -6,6 +6,7 @@
 pub mod calendar;
 pub mod column_builder;
 pub mod json;
+mod map_text;
 mod read_column;
 pub mod reader;
 pub mod writer;

@@ -75,6 +75,7 @@ enum Class {
     Text,
     Bytes,
     List,
+    Map,
     Struct,
     Other,
 }
@@ -95,6 +96,7 @@ fn class(kind: &DataType) -> Class {
         DataType::Interval(_) | DataType::Duration(_) => Class::Interval,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Class::Text,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => Class::Bytes,
+        DataType::Map(..) => Class::Map,
         DataType::List(_)
         | DataType::LargeList(_)
         | DataType::ListView(_)
@@ -121,6 +123,15 @@ pub fn is_convertible(from: &DataType, to: &SqlType) -> bool {
         (Class::Null, _) => true,
         (Class::Other, _) => false,
         (_, SqlType::Json) => true,
+        (Class::Map, to) => match (to.as_map(), from) {
+            (Some((key, value)), DataType::Map(entries, _)) => match entries.data_type() {
+                DataType::Struct(fields) => {
+                    is_convertible(fields[0].data_type(), key) && is_convertible(fields[1].data_type(), value)
+                }
+                _ => false,
+            },
+            _ => matches!(to, SqlType::Text { .. }),
+        },
         (Class::List, SqlType::List(item)) => item_type(from).is_some_and(|from| is_convertible(from, item)),
         (Class::Struct, SqlType::Struct(to)) => {
             let DataType::Struct(from) = from else { return false };
@@ -134,7 +145,9 @@ pub fn is_convertible(from: &DataType, to: &SqlType) -> bool {
         (Class::Integer, SqlType::Boolean) => true,
         (Class::Date | Class::Timestamp, SqlType::Date | SqlType::Timestamp { .. }) => true,
         (Class::Time, SqlType::Time) | (Class::Interval, SqlType::Interval) => true,
-        (Class::Bytes, SqlType::Blob | SqlType::Uuid | SqlType::Numbered(_)) | (Class::Numbered, SqlType::Blob) => true,
+        (Class::Bytes, SqlType::Blob | SqlType::Uuid) => true,
+        (Class::Bytes, SqlType::Numbered(to)) => to.labels().is_none(),
+        (Class::Numbered, SqlType::Blob) => NumberedType::of_arrow_with_bytes(from).is_some(),
         (Class::Numbered, SqlType::Numbered(to)) => *from == to.arrow(),
         _ => false,
     }
@@ -179,6 +192,7 @@ pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
         (Class::Null, _) => Ok(new_null_array(&to.arrow(), array.len())),
         (Class::Text, SqlType::Json) => parse_texts(array, to),
         (_, SqlType::Json) => write_documents(array),
+        (Class::Map, to) if let Some((key, value)) = to.as_map() => convert_map(array, key, value, to),
         (Class::List, SqlType::List(item)) => convert_list(array, item),
         (Class::Struct, SqlType::Struct(fields)) => convert_struct(array, fields),
         (Class::Text, SqlType::Text { chars_max }) => limited(plain_cast(array, &DataType::Utf8View)?, *chars_max),
@@ -306,6 +320,17 @@ fn write_texts(array: &ArrayRef) -> Converted {
         builder.append_option(column.write(row, &mut text).then_some(&text));
     }
     Ok(Arc::new(builder.finish()))
+}
+
+/// Converts a map of Arrow, whose keys are not NULL and, as we trust, distinct.
+fn convert_map(array: &ArrayRef, key: &SqlType, value: &SqlType, to: &SqlType) -> Converted {
+    let (_, offsets, entries, nulls, _) = array.as_map().clone().into_parts();
+    let columns = vec![convert(entries.column(0), key)?, convert(entries.column(1), value)?];
+    let DataType::List(item) = to.arrow() else { return Err(NotConverted::Types) };
+    let DataType::Struct(fields) = item.data_type() else { return Err(NotConverted::Types) };
+    let entries = StructArray::try_new(fields.clone(), columns, None).map_err(|_| NotConverted::Types)?;
+    let list = ListArray::try_new(item, offsets, Arc::new(entries), nulls).map_err(|_| NotConverted::Types)?;
+    Ok(Arc::new(list))
 }
 
 fn bytes_to_uuid(array: &ArrayRef) -> Converted {

@@ -14,7 +14,9 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use rowmill_base::{
     Broker, EXTENSION_NAME_KEY, Error, JSON_EXTENSION, Reservation, Result, SqlType, TimeUnit, is_json,
+    with_arrow_maps,
 };
+use rowmill_expr::kernels::cast::cast;
 
 use crate::convert::convert;
 use crate::options::FileFormat;
@@ -85,7 +87,7 @@ fn written_schema(
     let converted: Vec<Option<SqlType>> = schema.fields().iter().map(|field| kind_of(field.data_type())).collect();
     let fields = schema.fields().iter().zip(&converted).map(|(field, converted)| match converted {
         Some(kind) => {
-            let written = Field::new(field.name(), kind.arrow(), field.is_nullable());
+            let written = Field::new(field.name(), with_arrow_maps(&kind.arrow()), field.is_nullable());
             match is_json(field.data_type()) {
                 true => written.with_metadata([(EXTENSION_NAME_KEY.into(), JSON_EXTENSION.into())].into()),
                 false => written,
@@ -98,8 +100,12 @@ fn written_schema(
 
 /// Converts the columns of a batch for a file.
 fn written_batch(batch: &RecordBatch, schema: &SchemaRef, converted: &[Option<SqlType>]) -> io::Result<RecordBatch> {
-    let columns = batch.columns().iter().zip(converted).map(|(column, converted)| match converted {
-        Some(kind) => convert(column, kind).map_err(|error| io::Error::other(format!("no value: {error:?}"))),
+    let fields = schema.fields();
+    let columns = batch.columns().iter().zip(converted).zip(fields).map(|((column, converted), field)| match converted {
+        Some(kind) => {
+            let values = convert(column, kind).map_err(|error| io::Error::other(format!("no value: {error:?}")))?;
+            cast(&values, field.data_type(), false).map_err(io::Error::other)
+        }
         None => Ok(Arc::clone(column)),
     });
     with_columns(schema, columns.collect::<io::Result<_>>()?, batch.num_rows())
@@ -108,7 +114,7 @@ fn written_batch(batch: &RecordBatch, schema: &SchemaRef, converted: &[Option<Sq
 /// The type to which values are converted if Arrow does not have theirs.
 fn arrow_type(kind: &DataType) -> Option<SqlType> {
     let own = SqlType::from_arrow(kind)?;
-    Some(own.outside()).filter(|outside| *outside != own)
+    Some(own.outside()).filter(|outside| *outside != own || with_arrow_maps(kind) != *kind)
 }
 
 /// The type to which values are converted if Parquet does not have theirs.
@@ -116,7 +122,7 @@ fn parquet_type(kind: &DataType) -> Option<SqlType> {
     let own = SqlType::from_arrow(kind)?;
     // A column of the type NULL needs a type too.
     let storable = storable(&own);
-    (*kind == DataType::Null || storable != own).then_some(storable)
+    (*kind == DataType::Null || storable != own || with_arrow_maps(kind) != *kind).then_some(storable)
 }
 
 fn storable(kind: &SqlType) -> SqlType {

@@ -170,7 +170,7 @@ pub(crate) fn numbered_text(values: &ArrayRef, row: usize) -> Option<String> {
         true => values.as_primitive::<Decimal256Type>().value(row).to_number(),
         false => values.as_primitive::<Decimal128Type>().value(row).to_number(),
     };
-    (kind.write)(number, &mut text);
+    kind.write(number, &mut text);
     Some(text)
 }
 

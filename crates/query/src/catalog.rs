@@ -169,6 +169,11 @@ pub trait QueryCatalog {
         Ok(None)
     }
 
+    /// Finds a type that a statement has made, by its name in any case.
+    fn type_named(&self, _name: &str) -> Result<Option<SqlType>> {
+        Ok(None)
+    }
+
     /// Whether a table function reads files: see [`QueryCatalog::file_rows`].
     fn reads_files(&self, _function: &str) -> bool {
         false

@@ -11,7 +11,7 @@ use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
     alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, export_database, grant,
     import_database, index, lock, macro_definition, maintenance, materialized_view, named_statement, refresh, role,
-    schema, sequence, show, transaction, truncate, view,
+    schema, sequence, show, transaction, truncate, type_definition, view,
 };
 use crate::{explain, name_settings, settings};
 
@@ -74,6 +74,8 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::CreateView(create) => view::run(work, create),
         Sql::CreateSequence { .. } => sequence::create(work, sql),
         Sql::CreateSchema { .. } => schema::run(work, sql),
+        Sql::CreateType { name, representation } => type_definition::create(work, name, representation.as_ref()),
+        Sql::AlterType(alter) => type_definition::alter(work, alter),
         Sql::AlterTable(alter) => alter_table::run(work, alter),
         Sql::Drop { .. } => drop::run(work, sql),
         Sql::Comment { .. } => comment::run(work, sql),

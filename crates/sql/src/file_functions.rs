@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
-use rowmill_query::binder::type_name::sql_type;
 use rowmill_query::catalog::{FileCall, FileOption, RowSource};
+use rowmill_txn::Catalog;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
@@ -14,6 +14,7 @@ use crate::catalog::StatementContext;
 use crate::dialect::RowmillDialect;
 use crate::files::rows::FileRows;
 use crate::files::{FileFormat, FileSet, FileUnion, ReadOptions, UnionOptions, switch, unknown_option};
+use crate::statement::named_type::sql_type;
 
 /// The options that only these functions have. The others are those of [`ReadOptions::set`].
 const OPTIONS: &[&str] = &[
@@ -48,7 +49,11 @@ pub(crate) fn rows(context: &StatementContext, call: &FileCall) -> Result<Arc<dy
     let mut read = ReadOptions { format, cancel: context.cancel.clone(), folders, ..ReadOptions::default() };
     let mut union = UnionOptions::default();
     for (name, value) in &call.options {
-        set(&mut read, &mut union, name, value)?;
+        match (name.as_str(), value) {
+            ("columns", FileOption::Pairs(pairs)) => read.columns = types(context, pairs)?,
+            ("types" | "dtypes" | "column_types", FileOption::Pairs(pairs)) => read.types = types(context, pairs)?,
+            _ => set(&mut read, &mut union, name, value)?,
+        }
     }
     if union.is_needed() {
         let (rows, notices) = FileUnion::open(&call.files, &read, &union)?;
@@ -62,8 +67,6 @@ pub(crate) fn rows(context: &StatementContext, call: &FileCall) -> Result<Arc<dy
 
 fn set(read: &mut ReadOptions, union: &mut UnionOptions, name: &str, value: &FileOption) -> Result<()> {
     match (name, value) {
-        ("columns", FileOption::Pairs(pairs)) => read.columns = types(pairs)?,
-        ("types" | "dtypes" | "column_types", FileOption::Pairs(pairs)) => read.types = types(pairs)?,
         ("columns" | "types" | "dtypes" | "column_types", _) => {
             let message = format!("the option {name} takes names and types");
             return Err(Error::new(ErrorKind::InvalidParameter, message)
@@ -116,19 +119,20 @@ fn set_text(read: &mut ReadOptions, name: &str, text: &str) -> Result<()> {
     }
 }
 
-fn types(pairs: &[(String, String)]) -> Result<Vec<(String, SqlType)>> {
-    pairs.iter().map(|(name, text)| Ok((name.clone(), type_of(text)?))).collect()
+fn types(context: &StatementContext, pairs: &[(String, String)]) -> Result<Vec<(String, SqlType)>> {
+    let catalog = context.snapshot.catalog();
+    pairs.iter().map(|(name, text)| Ok((name.clone(), type_of(catalog, text)?))).collect()
 }
 
 /// Returns the type that a text names.
-fn type_of(text: &str) -> Result<SqlType> {
+fn type_of(catalog: &Catalog, text: &str) -> Result<SqlType> {
     let dialect = RowmillDialect::new(true, text.len());
     let parsed = Parser::new(&dialect).try_with_sql(text).and_then(|mut parser| {
         let parsed = parser.parse_data_type()?;
         Ok((parsed, parser.peek_token().token == Token::EOF))
     });
     match parsed {
-        Ok((parsed, true)) => sql_type(&parsed),
+        Ok((parsed, true)) => sql_type(catalog, &parsed),
         _ => Err(Error::new(ErrorKind::UndefinedObject, format!("there is no type {text}"))),
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::{EXTENSION_NAME_KEY, Error, JSON_EXTENSION, NumberedType, Result, is_json};
+use rowmill_base::{
+    EXTENSION_NAME_KEY, Error, JSON_EXTENSION, NumberedType, Result, is_json, map_kinds, with_arrow_maps,
+};
 use rowmill_expr::kernels::cast::cast;
 
 use crate::outcome::{Outcome, RowStream};
@@ -19,6 +21,10 @@ fn outside_field(field: &Field) -> Field {
             DataType::Utf8View
         }
         kind if NumberedType::of_arrow(kind).is_some() => DataType::Utf8View,
+        kind if map_kinds(kind).is_some() => match with_arrow_maps(kind) {
+            DataType::Map(entries, is_sorted) => DataType::Map(Arc::new(outside_field(&entries)), is_sorted),
+            other => other,
+        },
         DataType::List(item) => DataType::List(Arc::new(outside_field(item))),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| outside_field(field)).collect()),
         kind => kind.clone(),

@@ -91,6 +91,7 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "pg_am" => namespaces::pg_am(),
         "pg_tablespace" => namespaces::pg_tablespace(),
         "pg_type" => types::pg_type(context),
+        "pg_enum" => types::pg_enum(context),
         "pg_proc" => functions::pg_proc(),
         "pg_sequence" => sequences::pg_sequence(context),
         "pg_sequences" => sequences::pg_sequences(context),

@@ -165,6 +165,10 @@ impl QueryCatalog for ContextCatalog {
         found.map(|def| macro_definition::parsed(def, &self.context.settings)).transpose()
     }
 
+    fn type_named(&self, name: &str) -> Result<Option<SqlType>> {
+        Ok(self.context.snapshot.catalog().type_named(name).map(|def| def.kind.clone()))
+    }
+
     fn reads_files(&self, function: &str) -> bool {
         file_functions::format_of(function).is_some()
     }

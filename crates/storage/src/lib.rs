@@ -12,7 +12,7 @@
 //! - `chunk`: one column of one block. `encoding`: the ways in which chunks store their rows, a file or folder each.
 //! - `sequence`, `strings`, `floats`, `wide`: the bytes of integers, strings, floats, and numbers of 256 bits.
 //! - `column_file`, `extent`: the file of a column, and the allocator of its space.
-//! - `open_run`, `run_codec`: recent rows, in memory and as bytes.
+//! - `open_run`, `run_codec`: recent rows, in memory and as bytes. `retyped`: values under a changed type.
 //! - `block_writer`, `time_order`: makes a block of rows, those of a time table in the order of time.
 //! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: the results of ANALYZE.
 //! - `unique_integers`: proves that a column is unique.
@@ -29,6 +29,7 @@ mod extent;
 mod floats;
 pub mod keyed;
 mod open_run;
+mod retyped;
 mod row_mask;
 pub mod run_codec;
 mod schema;
@@ -50,6 +51,7 @@ pub use column_file::ColumnFile;
 pub use extent::{Extent, PAGE_BYTES};
 pub use floats::canonical_floats;
 pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};
+pub use retyped::retyped;
 pub use row_mask::RowMask;
 pub use schema::{
     CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction,

@@ -13,6 +13,7 @@ use roaring::RoaringBitmap;
 use rowmill_base::{Broker, ColumnId, Error, Reservation, Result, RowNumber};
 
 use crate::floats::canonical_floats;
+use crate::retyped::retyped;
 use crate::run_codec::{self, RunDecoder};
 use crate::schema::TableDef;
 use crate::time_order::times_of;
@@ -152,6 +153,8 @@ impl OpenRun {
     pub fn values(&self, table: &TableDef, index: usize) -> Result<ArrayRef> {
         let column = &table.columns[index];
         match self.column(column.id) {
+            // The rows may be older than a change of an ENUM.
+            Some(values) if column.kind.has_labels() => retyped(values, &column.kind.arrow()),
             Some(values) => Ok(Arc::clone(values)),
             None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), self.rows),
         }

@@ -143,6 +143,10 @@ fn raised(mut meta: Meta, state: &Snapshot) -> Meta {
         // Macros take their ids from the counter of views.
         meta.next_view.0 = meta.next_view.0.max(def.id.0 + 1);
     }
+    for def in catalog.types() {
+        // Types take their ids from the counter of views, too.
+        meta.next_view.0 = meta.next_view.0.max(def.id.0 + 1);
+    }
     for table in catalog.all_tables() {
         meta.next_table.0 = meta.next_table.0.max(table.id.0 + 1);
         for index in table.keyed.iter().flat_map(|keyed| keyed.index_ids()) {

@@ -15,6 +15,7 @@ use crate::keyed::TableCodec;
 use crate::macros::MacroDef;
 use crate::materialized::MaterializedView;
 use crate::roles::{ObjectAccess, ObjectId, RoleDef};
+use crate::types::TypeDef;
 
 /// The schema that always exists. Names without a schema are looked up in it.
 pub const MAIN_SCHEMA: &str = "main";
@@ -69,6 +70,8 @@ pub struct Catalog {
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     macros: BTreeMap<ViewId, Arc<MacroDef>>,
     macro_names: BTreeMap<String, ViewId>,
+    types: BTreeMap<ViewId, Arc<TypeDef>>,
+    type_names: BTreeMap<String, ViewId>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
     roles: BTreeMap<RoleId, Arc<RoleDef>>,
@@ -406,6 +409,41 @@ impl Catalog {
     pub(crate) fn remove_macro(&mut self, id: ViewId) {
         if let Some(def) = self.macros.remove(&id) {
             self.macro_names.remove(&def.name.to_lowercase());
+            self.version = next_version();
+        }
+    }
+
+    /// Returns the type called `name`.
+    pub fn type_named(&self, name: &str) -> Option<&Arc<TypeDef>> {
+        self.type_names.get(&name.to_lowercase()).map(|id| &self.types[id])
+    }
+
+    /// Returns all types that statements have made, by id.
+    pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
+        self.types.values()
+    }
+
+    /// Returns the type with this id.
+    pub fn type_by_id(&self, id: ViewId) -> Option<&Arc<TypeDef>> {
+        self.types.get(&id)
+    }
+
+    /// Adds a type, or replaces the definition of the type with this id.
+    pub(crate) fn put_type(&mut self, def: Arc<TypeDef>) -> Result<()> {
+        let name = def.name.to_lowercase();
+        if self.type_names.get(&name).is_some_and(|other| *other != def.id) {
+            return Err(exists(ErrorKind::DuplicateObject, "type", &def.name));
+        }
+        self.remove_type(def.id);
+        self.type_names.insert(name, def.id);
+        self.types.insert(def.id, def);
+        self.version = next_version();
+        Ok(())
+    }
+
+    pub(crate) fn remove_type(&mut self, id: ViewId) {
+        if let Some(def) = self.types.remove(&id) {
+            self.type_names.remove(&def.name.to_lowercase());
             self.version = next_version();
         }
     }

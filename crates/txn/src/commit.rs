@@ -176,6 +176,22 @@ pub(crate) fn conflict(message: String) -> Error {
     Error::new(ErrorKind::SerializationFailure, message).hint("another transaction committed first; run this one again")
 }
 
+/// Returns a conflict if a table that the transaction changed uses a type that others have changed since.
+fn check_types(table: &TableDef, base: &Catalog, changed: &Catalog, current: &Catalog) -> Result<()> {
+    let mut conflicting = None;
+    let mut check = |id| {
+        let (before, latest) = (base.type_by_id(id), current.type_by_id(id));
+        if latest != before && latest != changed.type_by_id(id) {
+            conflicting = before.map(|def| def.name.clone());
+        }
+    };
+    table.columns.iter().for_each(|column| each_type_id(&column.kind, &mut check));
+    match conflicting {
+        Some(name) => Err(conflict(format!("the type \"{name}\" was changed by another transaction"))),
+        None => Ok(()),
+    }
+}
+
 /// Applies the changes that a transaction made to the catalog of its snapshot to the current catalog.
 pub(crate) fn merge_catalogs(
     base: &Arc<Catalog>,
@@ -226,11 +242,21 @@ pub(crate) fn merge_catalogs(
         }
         merged.remove_macro(def.id);
     }
+    for def in base.types().filter(|def| changed.type_by_id(def.id) != Some(def)) {
+        if current.type_by_id(def.id) != Some(def) {
+            return Err(conflict(format!("the type \"{}\" was changed by another transaction", def.name)));
+        }
+        merged.remove_type(def.id);
+    }
     let taken = |error: Error| conflict(error.message().to_owned());
     for schema in changed.schemas().filter(|schema| base.schema_by_id(schema.id).is_none()) {
         merged.put_schema(Arc::clone(schema)).map_err(taken)?;
     }
+    for def in changed.types().filter(|def| base.type_by_id(def.id) != Some(def)) {
+        merged.put_type(Arc::clone(def)).map_err(taken)?;
+    }
     for table in changed.all_tables().filter(|table| !same(Some(table), base.table_by_id(table.id))) {
+        check_types(table, base, changed, current)?;
         merged.put_table(Arc::clone(table)).map_err(taken)?;
     }
     for view in changed.all_views().filter(|view| base.view_by_id(view.id) != Some(view)) {

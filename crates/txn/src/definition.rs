@@ -7,7 +7,7 @@ use rowmill_base::{Result, RoleId, SchemaId, TableId, ViewId};
 
 use crate::catalog::Catalog;
 use crate::roles::ObjectId;
-use crate::{comments, macros, manifest, materialized_codec, roles_codec, statistics_codec};
+use crate::{comments, macros, manifest, materialized_codec, roles_codec, statistics_codec, types};
 
 /// A kind of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) enum DefinitionKind {
     Comments,
     View,
     Macro,
+    /// A type that a statement has made.
+    Type,
     Role,
     /// The owner and the rights of an object.
     Access,
@@ -30,7 +32,7 @@ pub(crate) enum DefinitionKind {
 impl DefinitionKind {
     /// All kinds, in the order in which definitions are added: a schema comes before its tables. They are removed in
     /// the opposite order.
-    pub(crate) const ALL: [DefinitionKind; 9] = [
+    pub(crate) const ALL: [DefinitionKind; 10] = [
         DefinitionKind::Schema,
         DefinitionKind::Table,
         DefinitionKind::Statistics,
@@ -38,6 +40,7 @@ impl DefinitionKind {
         DefinitionKind::Comments,
         DefinitionKind::View,
         DefinitionKind::Macro,
+        DefinitionKind::Type,
         DefinitionKind::Role,
         DefinitionKind::Access,
     ];
@@ -52,6 +55,7 @@ impl DefinitionKind {
             DefinitionKind::Comments => b'C',
             DefinitionKind::View => b'V',
             DefinitionKind::Macro => b'F',
+            DefinitionKind::Type => b'E',
             DefinitionKind::Role => b'U',
             DefinitionKind::Access => b'G',
         }
@@ -71,6 +75,7 @@ impl DefinitionKind {
             DefinitionKind::Comments => "the comments on table",
             DefinitionKind::View => "view",
             DefinitionKind::Macro => "macro",
+            DefinitionKind::Type => "type",
             DefinitionKind::Role => "role",
             DefinitionKind::Access => "the rights of object",
         }
@@ -96,6 +101,7 @@ impl DefinitionKind {
             }
             DefinitionKind::View => Ok(catalog.all_views().map(|def| (def.id.0, manifest::encode_view(def))).collect()),
             DefinitionKind::Macro => Ok(catalog.macros().map(|def| (def.id.0, macros::encode(def))).collect()),
+            DefinitionKind::Type => Ok(catalog.types().map(|def| (def.id.0, types::encode(def))).collect()),
             DefinitionKind::Role => Ok(catalog.roles().map(|def| (def.id.0, roles_codec::encode_role(def))).collect()),
             DefinitionKind::Access => {
                 Ok(catalog.numbered_access().map(|(number, def)| (number, roles_codec::encode_access(def))).collect())
@@ -113,6 +119,7 @@ impl DefinitionKind {
             DefinitionKind::Comments => comments::put(catalog, TableId(id), value),
             DefinitionKind::View => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
             DefinitionKind::Macro => macros::put(catalog, ViewId(id), value),
+            DefinitionKind::Type => types::put(catalog, ViewId(id), value),
             DefinitionKind::Role => catalog.put_role(Arc::new(roles_codec::decode_role(RoleId(id), value)?)),
             DefinitionKind::Access => {
                 catalog.put_access(roles_codec::decode_access(id, value)?);
@@ -130,9 +137,11 @@ impl DefinitionKind {
             DefinitionKind::Table => catalog.withdraw_table(TableId(id)),
             // They have no names of their own, and putting them replaces them.
             DefinitionKind::Materialized | DefinitionKind::Comments | DefinitionKind::Access => {}
-            DefinitionKind::Statistics | DefinitionKind::View | DefinitionKind::Macro | DefinitionKind::Role => {
-                self.remove(catalog, id);
-            }
+            DefinitionKind::Statistics
+            | DefinitionKind::View
+            | DefinitionKind::Macro
+            | DefinitionKind::Type
+            | DefinitionKind::Role => self.remove(catalog, id),
         }
     }
 
@@ -146,6 +155,7 @@ impl DefinitionKind {
             DefinitionKind::Comments => catalog.set_comments(TableId(id), None),
             DefinitionKind::View => catalog.remove_view(ViewId(id)),
             DefinitionKind::Macro => catalog.remove_macro(ViewId(id)),
+            DefinitionKind::Type => catalog.remove_type(ViewId(id)),
             DefinitionKind::Role => catalog.remove_role(RoleId(id)),
             DefinitionKind::Access => {
                 ObjectId::of_number(id).into_iter().for_each(|object| catalog.remove_access(object));
@@ -175,6 +185,9 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     }
     for role in before.roles().filter(|role| after.role_by_id(role.id).is_none()) {
         put(DefinitionKind::Role, role.id.0, None);
+    }
+    for def in before.types().filter(|def| after.type_by_id(def.id).is_none()) {
+        put(DefinitionKind::Type, def.id.0, None);
     }
     for def in before.macros().filter(|def| after.macro_by_id(def.id).is_none()) {
         put(DefinitionKind::Macro, def.id.0, None);
@@ -230,6 +243,11 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for def in after.macros() {
         if !before.macro_by_id(def.id).is_some_and(|old| Arc::ptr_eq(old, def)) {
             put(DefinitionKind::Macro, def.id.0, Some(macros::encode(def)));
+        }
+    }
+    for def in after.types() {
+        if !before.type_by_id(def.id).is_some_and(|old| Arc::ptr_eq(old, def)) {
+            put(DefinitionKind::Type, def.id.0, Some(types::encode(def)));
         }
     }
     for role in after.roles() {

@@ -22,7 +22,7 @@
 //! - `materialized`, `changed_rows`, `refreshes`: materialized views, the rows that have changed since a refresh, and
 //!   the refreshes of this process.
 //! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `materialized_codec`,
-//!   `comments`, `macros`, `codec`: a change and a state as bytes, for the log and for the base.
+//!   `comments`, `macros`, `types`, `codec`: a change and a state as bytes, for the log and for the base.
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`, `time_merge`: blocks of recent
 //!   rows, of the rows of small blocks, and of rows in the order of time. `renumbering`: the numbers of rows that move
@@ -97,6 +97,7 @@ mod table_order;
 mod time_merge;
 mod time_table_codec;
 mod transaction;
+mod types;
 mod upsert_keys;
 mod vacuum;
 
@@ -127,4 +128,5 @@ pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use table_order::TableOrder;
 pub use transaction::{Savepoint, Transaction};
+pub use types::{TypeDef, each_type_id};
 pub use vacuum::Vacuumed;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
 use rowmill_base::{
-    BlockId, ColumnId, Error, IndexId, NARROW_DIGITS_MAX, NumberedType, Result, RowNumber, SchemaId, SqlType, TableId,
+    BlockId, ColumnId, EnumLabels, Error, IndexId, NARROW_DIGITS_MAX, NumberedType, Result, RowNumber, SchemaId, SqlType, TableId,
     TimeUnit, ViewId, WIDE_DIGITS_MAX,
 };
 use rowmill_storage::{
@@ -22,7 +22,7 @@ use crate::base::BASE_FILE;
 use crate::catalog::{SchemaDef, ViewDef};
 use crate::codec::{RecordReader, Writer};
 use crate::log::Position;
-use crate::time_table_codec;
+use crate::{time_table_codec, types};
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
 pub(crate) const FORMAT_VERSION: u32 = 10;
@@ -480,7 +480,14 @@ fn encode_type(kind: &SqlType, out: &mut Writer) {
             }
             out
         }
-        SqlType::Numbered(kind) => out.u8(NUMBERED).u8(kind.code),
+        SqlType::Numbered(kind) => match kind.labels() {
+            Some(labels) => {
+                out.u8(ENUM).u32(labels.id());
+                types::encode_labels(labels, out);
+                out
+            }
+            None => out.u8(NUMBERED).u8(kind.code),
+        },
         plain => unreachable!("{plain} has a code of its own"),
     };
 }
@@ -495,6 +502,8 @@ const STRUCT: u8 = 22;
 const NUMBERED: u8 = 23;
 /// A decimal of more than 38 digits. Versions that do not have such decimals do not know the code.
 const WIDE_DECIMAL: u8 = 24;
+/// An ENUM: its id and its labels follow.
+const ENUM: u8 = 26;
 
 /// Types must not nest deeper than this.
 const TYPE_DEPTH_MAX: usize = 64;
@@ -524,6 +533,11 @@ fn decode_type(input: &mut RecordReader<'_>, depth: usize) -> Result<SqlType> {
         NUMBERED => {
             let code = input.u8()?;
             SqlType::Numbered(NumberedType::of_code(code).ok_or_else(|| newer_type(NUMBERED, code))?)
+        }
+        ENUM => {
+            let id = input.u32()?;
+            let (name, labels) = types::decode_labels(input)?;
+            EnumLabels::sql_type(id, &name, labels).map_err(|error| input.damaged(error.message()))?
         }
         _ => return Err(newer_type(code, 0)),
     })

@@ -48,6 +48,7 @@ impl SqlType {
         match field.data_type() {
             _ if is_json_field(field) => Some(SqlType::Json),
             DataType::List(item) => Some(SqlType::List(Box::new(SqlType::of_field(item)?))),
+            DataType::Map(entries, _) => SqlType::map_of_entries(entries.data_type(), SqlType::of_field),
             DataType::Struct(fields) if !is_json(field.data_type()) => {
                 let fields = fields.iter().map(|field| Some((field.name().clone(), SqlType::of_field(field)?)));
                 fields.collect::<Option<_>>().map(SqlType::Struct)

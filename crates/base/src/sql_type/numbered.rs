@@ -10,7 +10,10 @@
 //! kernel, key and encoding for decimals works on these types. Only code that treats values as quantities must tell the
 //! types apart: no DECIMAL has a negative scale. Such arrays must not leave the engine, because no other program can
 //! read them: results and files get texts.
+//!
+//! An ENUM is a numbered type, too, which statements make: see `enumeration.rs`.
 
+mod enumeration;
 mod ipv4;
 mod ipv6;
 mod long256;
@@ -20,6 +23,8 @@ use std::hash::{Hash, Hasher};
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
+
+pub use enumeration::{EnumLabel, EnumLabels};
 
 use super::{NARROW_DIGITS_MAX, SqlType, WIDE_DIGITS_MAX};
 
@@ -63,20 +68,32 @@ impl From<u128> for UnsignedNumber {
 
 /// A type whose values are numbers with a text form of their own.
 pub struct NumberedType {
-    /// The number of the type in the catalog, from 1 to 127. It must never change or be used again.
+    /// The number of the type in the catalog, from 1 to 127. It must never change or be used again. 0 is an ENUM.
     pub code: u8,
-    /// The name in SQL, in upper case.
+    /// The name in SQL, in upper case; that of an ENUM as spelled.
     pub name: &'static str,
     /// Other names in SQL, in upper case.
     pub aliases: &'static [&'static str],
     /// The length of a value as a BLOB, big-endian, at most 32. No value is `256^bytes` or more.
     pub bytes: usize,
-    /// Reads a text. Returns `None` if it is not a value.
-    pub read: fn(&str) -> Option<UnsignedNumber>,
-    /// Appends the one text of a value that [`NumberedType::read`] reads back.
-    pub write: fn(UnsignedNumber, &mut String),
+    /// How values are read and written.
+    pub texts: NumberedTexts,
     /// A sentence for the user about how values are written.
     pub hint: &'static str,
+}
+
+/// How a numbered type reads and writes its values.
+#[derive(Clone, Copy)]
+pub enum NumberedTexts {
+    /// By a rule.
+    Rule {
+        /// Reads a text. Returns `None` if it is not a value.
+        read: fn(&str) -> Option<UnsignedNumber>,
+        /// Appends the one text of a value that `read` reads back.
+        write: fn(UnsignedNumber, &mut String),
+    },
+    /// As the labels of an ENUM.
+    Labels(&'static EnumLabels),
 }
 
 /// The highest bit of a value, which is flipped in arrays.
@@ -94,11 +111,37 @@ impl NumberedType {
         self.bytes > 16
     }
 
+    /// Reads a text. Returns `None` if it is not a value.
+    pub fn read(&self, text: &str) -> Option<UnsignedNumber> {
+        match self.texts {
+            NumberedTexts::Rule { read, .. } => read(text),
+            NumberedTexts::Labels(labels) => labels.read(text),
+        }
+    }
+
+    /// Appends the one text of a value that [`NumberedType::read`] reads back.
+    pub fn write(&self, number: UnsignedNumber, out: &mut String) {
+        match self.texts {
+            NumberedTexts::Rule { write, .. } => write(number, out),
+            NumberedTexts::Labels(labels) => labels.write(number, out),
+        }
+    }
+
+    /// The labels of an ENUM; `None` for other types.
+    #[inline]
+    pub fn labels(&self) -> Option<&'static EnumLabels> {
+        match self.texts {
+            NumberedTexts::Rule { .. } => None,
+            NumberedTexts::Labels(labels) => Some(labels),
+        }
+    }
+
     /// The Arrow type that carries values of this type in memory.
     pub fn arrow(&self) -> DataType {
-        match self.is_wide() {
-            true => DataType::Decimal256(WIDE_DIGITS, -(self.code as i8)),
-            false => DataType::Decimal128(DIGITS, -(self.code as i8)),
+        match self.texts {
+            NumberedTexts::Labels(labels) => labels.arrow(),
+            _ if self.is_wide() => DataType::Decimal256(WIDE_DIGITS, -(self.code as i8)),
+            _ => DataType::Decimal128(DIGITS, -(self.code as i8)),
         }
     }
 
@@ -109,6 +152,7 @@ impl NumberedType {
             DataType::Decimal128(DIGITS, scale @ ..0) | DataType::Decimal256(WIDE_DIGITS, scale @ ..0) => {
                 NumberedType::of_code(scale.unsigned_abs()).filter(|found| found.arrow() == *kind)
             }
+            DataType::Decimal128(digits, scale @ ..0) => EnumLabels::type_of_arrow(*digits, *scale),
             _ => None,
         }
     }
@@ -147,6 +191,11 @@ impl NumberedType {
     pub fn wide_number(native: i256) -> UnsignedNumber {
         let (low, high) = native.to_parts();
         UnsignedNumber { high: high as u128 ^ SIGN, low }
+    }
+
+    /// The type whose values an Arrow type carries, if they can be cast to BLOB and back. An ENUM has no such form.
+    pub fn of_arrow_with_bytes(kind: &DataType) -> Option<&'static NumberedType> {
+        NumberedType::of_arrow(kind).filter(|kind| kind.labels().is_none())
     }
 
     /// Reads the bytes of a BLOB as a value. `None` if their length is wrong.
@@ -219,7 +268,7 @@ impl fmt::Debug for NumberedType {
 
 impl PartialEq for NumberedType {
     fn eq(&self, other: &Self) -> bool {
-        self.code == other.code
+        self.code == other.code && self.labels().map(EnumLabels::number) == other.labels().map(EnumLabels::number)
     }
 }
 
@@ -228,5 +277,6 @@ impl Eq for NumberedType {}
 impl Hash for NumberedType {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.code.hash(state);
+        self.labels().map(EnumLabels::number).hash(state);
     }
 }

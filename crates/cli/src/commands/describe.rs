@@ -97,6 +97,13 @@ pub(super) fn schemas(_: &str, runner: &mut Runner) -> Result<Next> {
     show("SHOW SCHEMAS", runner)
 }
 
+pub(super) fn types(_: &str, runner: &mut Runner) -> Result<Next> {
+    let sql = "SELECT typname AS name, list(enumlabel ORDER BY enumsortorder) AS labels \
+               FROM pg_catalog.pg_type AS t LEFT JOIN pg_catalog.pg_enum ON enumtypid = t.oid \
+               WHERE typtype = 'e' GROUP BY 1 ORDER BY 1";
+    show(sql, runner)
+}
+
 pub(super) fn functions(pattern: &str, runner: &mut Runner) -> Result<Next> {
     let like = literal(&pattern.to_lowercase().replace('*', "%").replace('?', "_"));
     let filter = if pattern.is_empty() { String::new() } else { format!(" WHERE lower(name) LIKE {like}") };

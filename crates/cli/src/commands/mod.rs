@@ -72,6 +72,7 @@ pub(crate) const COMMANDS: &[ShellCommand] = &[
     command(&["\\di"], "", "lists indexes", describe::indexes),
     command(&["\\ds"], "", "lists sequences", describe::sequences),
     command(&["\\dn"], "", "lists schemas", describe::schemas),
+    command(&["\\dT"], "", "lists the types that CREATE TYPE has made", describe::types),
     command(&["\\df"], "PATTERN", "lists functions; * stands for any letters", describe::functions),
     command(&["\\l"], "", "shows the open database", describe::databases),
     command(&["\\conninfo"], "", "shows the database, the process and the open transaction", describe::connection),

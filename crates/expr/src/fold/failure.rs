@@ -118,7 +118,7 @@ pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
         (Timestamp(from, _), Timestamp(to, _)) => to > from,
         (Timestamp(..), Time64(_)) => false,
         (DataType::FixedSizeBinary(16), DataType::BinaryView) => false,
-        (from, DataType::BinaryView) => NumberedType::of_arrow(from).is_none(),
+        (from, DataType::BinaryView) => NumberedType::of_arrow_with_bytes(from).is_none(),
         (List(from), List(to)) => cast_can_fail(from.data_type(), to.data_type()),
         (from, _) if is_json(from) => true,
         (_, to) if is_json(to) => false,

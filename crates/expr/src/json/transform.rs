@@ -1,18 +1,19 @@
 //! Documents read as values of another type, column by column.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListArray, StringViewArray, StringViewBuilder, StructArray};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, FieldRef, Fields};
-use rowmill_base::{Error, ErrorKind, Result, is_json};
+use rowmill_base::{Error, ErrorKind, Result, is_json, map_kinds};
 
 use super::parts::{items, member};
 use super::{of_texts, scalar_text};
 use crate::functions::too_long;
 use crate::kernels::cast::cast;
 use crate::kinds::{arrow_failed, type_name};
-use crate::text::json::JsonKind;
+use crate::text::json::{JsonKind, members, unescape};
 
 /// Reads values as a type. `null` and a missing member are NULL, and members without a field are left out. With
 /// `or_null` a value of another type is NULL, too; otherwise it is an error.
@@ -20,6 +21,7 @@ pub fn transform(values: &[Option<&str>], kind: &DataType, or_null: bool) -> Res
     match kind {
         kind if is_json(kind) => Ok(of_texts(texts(values, |value, _| Some(value))?)),
         DataType::Struct(fields) => structs(values, fields, kind, or_null),
+        kind if let Some((key, value)) = map_kinds(kind) => maps(values, key, value, kind, or_null),
         DataType::List(item) => lists(values, item, kind, or_null),
         // A text takes every value; other types take no array or object.
         DataType::Utf8View => Ok(Arc::new(texts(values, scalar_text)?)),
@@ -73,6 +75,38 @@ fn lists(values: &[Option<&str>], item: &FieldRef, kind: &DataType, or_null: boo
     }
     let items = transform(&all, item.data_type(), or_null)?;
     let list = ListArray::try_new(FieldRef::clone(item), OffsetBuffer::new(offsets.into()), items, Some(valid));
+    Ok(Arc::new(list.map_err(arrow_failed)?))
+}
+
+/// Reads objects as maps. Of a key that occurs twice, the last value counts, as in JSON.
+fn maps(values: &[Option<&str>], key: &DataType, value: &DataType, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let valid = valid_rows(values, JsonKind::Object, kind, or_null)?;
+    let (mut keys, mut members_of_all, mut offsets) = (Vec::new(), Vec::new(), vec![0_i32]);
+    for object in values.iter().zip(&valid).map(|(object, valid)| object.filter(|_| valid)) {
+        let start = keys.len();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (name, member) in object.into_iter().flat_map(|object| members(object).flatten()) {
+            let mut text = String::new();
+            unescape(name, &mut text).map_err(|_| Error::internal("a document is not JSON"))?;
+            match places.get(&text) {
+                Some(place) => members_of_all[start + place] = Some(member),
+                None => {
+                    places.insert(text.clone(), keys.len() - start);
+                    keys.push(text);
+                    members_of_all.push(Some(member));
+                }
+            }
+        }
+        let end = i32::try_from(keys.len());
+        offsets.push(end.map_err(|_| Error::new(ErrorKind::ResultTooLarge, "objects of JSON have too many members"))?);
+    }
+    let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(keys));
+    let columns = vec![cast(&keys, key, or_null)?, transform(&members_of_all, value, or_null)?];
+    let DataType::List(item) = kind else { return Err(Error::internal("a map is a list")) };
+    let DataType::Struct(fields) = item.data_type() else { return Err(Error::internal("an entry is a struct")) };
+    let entries = StructArray::try_new(fields.clone(), columns, None).map_err(arrow_failed)?;
+    let offsets = OffsetBuffer::new(offsets.into());
+    let list = ListArray::try_new(FieldRef::clone(item), offsets, Arc::new(entries), Some(valid));
     Ok(Arc::new(list.map_err(arrow_failed)?))
 }
 

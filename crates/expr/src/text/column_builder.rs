@@ -7,6 +7,7 @@
 //! Every append must add exactly one row, even if it reports a problem. The row is NULL then, and the caller, which
 //! collects the reports, drops the row or gives up.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -24,6 +25,7 @@ use rowmill_base::{NARROW_DIGITS_MAX, NumberedType, SqlType, TimeUnit};
 
 use super::calendar::units_per_second;
 use super::json::{checked, items, members, unescape};
+use super::map_text::{entries, is_json_object};
 use super::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
     parse_numbered, parse_time, parse_timestamp, parse_uuid,
@@ -84,6 +86,7 @@ enum BuilderValues {
     Blob(BinaryViewBuilder, Vec<u8>),
     Uuid(FixedSizeBinaryBuilder),
     Json(StringViewBuilder),
+    Map(Box<MapBuilder>),
     List(Box<ListBuilder>),
     Struct(Box<StructBuilder>),
 }
@@ -178,6 +181,14 @@ struct ListBuilder {
     scratch: String,
 }
 
+struct MapBuilder {
+    keys: ColumnBuilder,
+    values: ColumnBuilder,
+    ends: Vec<i32>,
+    nulls: NullBufferBuilder,
+    scratch: String,
+}
+
 struct StructBuilder {
     names: Vec<String>,
     fields: Vec<ColumnBuilder>,
@@ -226,6 +237,13 @@ impl ColumnBuilder {
             SqlType::Blob => BuilderValues::Blob(BinaryViewBuilder::with_capacity(rows), Vec::new()),
             SqlType::Uuid => BuilderValues::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
             SqlType::Json => BuilderValues::Json(StringViewBuilder::with_capacity(rows)),
+            map if let Some((key, value)) = map.as_map() => BuilderValues::Map(Box::new(MapBuilder {
+                keys: ColumnBuilder::new(key, rows),
+                values: ColumnBuilder::new(value, rows),
+                ends: Vec::with_capacity(rows),
+                nulls: NullBufferBuilder::new(rows),
+                scratch: String::new(),
+            })),
             SqlType::List(item) => BuilderValues::List(Box::new(ListBuilder {
                 items: ColumnBuilder::new(item, rows),
                 ends: Vec::with_capacity(rows),
@@ -290,6 +308,7 @@ impl ColumnBuilder {
             }
             BuilderValues::Uuid(builder) => append_uuid(builder, parse_uuid(text)),
             BuilderValues::Json(builder) => append_document(builder, text),
+            BuilderValues::Map(builder) => builder.append(text),
             BuilderValues::List(builder) => builder.append(text),
             BuilderValues::Struct(builder) => builder.append(text),
         }
@@ -331,6 +350,7 @@ impl ColumnBuilder {
             BuilderValues::Blob(builder, _) => builder.append_null(),
             BuilderValues::Uuid(builder) => builder.append_null(),
             BuilderValues::Json(builder) => builder.append_null(),
+            BuilderValues::Map(builder) => builder.end_row(false),
             BuilderValues::List(builder) => builder.end_row(false),
             BuilderValues::Struct(builder) => {
                 builder.fields.iter_mut().for_each(ColumnBuilder::append_null);
@@ -348,6 +368,7 @@ impl ColumnBuilder {
             BuilderValues::Blob(builder, _) => builder.len(),
             BuilderValues::Uuid(builder) => builder.len(),
             BuilderValues::Json(builder) => builder.len(),
+            BuilderValues::Map(builder) => builder.ends.len(),
             BuilderValues::List(builder) => builder.ends.len(),
             BuilderValues::Struct(builder) => builder.nulls.len(),
         }
@@ -366,6 +387,7 @@ impl ColumnBuilder {
             BuilderValues::Text(builder, _) => Arc::new(builder.finish()),
             BuilderValues::Blob(builder, _) => Arc::new(builder.finish()),
             BuilderValues::Uuid(builder) => Arc::new(builder.finish()),
+            BuilderValues::Map(builder) => Arc::new(builder.finish(&self.kind)),
             BuilderValues::List(builder) => Arc::new(builder.finish()),
             BuilderValues::Json(builder) => crate::json::of_texts(builder.finish()),
             BuilderValues::Struct(builder) => Arc::new(builder.finish(&self.kind)),
@@ -479,6 +501,65 @@ impl ListBuilder {
         let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
         let item = Arc::new(Field::new("item", self.items.kind.arrow(), true));
         ListArray::new(item, OffsetBuffer::new(offsets.into()), self.items.finish(), self.nulls.finish())
+    }
+}
+
+impl MapBuilder {
+    /// Appends the entries of the text of a map, or of a JSON object, as one row.
+    fn append(&mut self, text: &str) -> Result<(), Problem> {
+        let appended = match is_json_object(text) {
+            true => self.append_members(text),
+            false => self.append_entries(text),
+        };
+        // After an error a key may lack its value. The row is NULL, and a NULL row has no entries.
+        let lost = self.keys.len() - self.values.len();
+        (0..lost).for_each(|_| self.values.append_null());
+        self.end_row(appended.is_ok());
+        appended
+    }
+
+    fn append_members(&mut self, json: &str) -> Result<(), Problem> {
+        let mut known = HashSet::new();
+        for member in members(json) {
+            let (key, value) = member.map_err(|_| Problem::Malformed)?;
+            self.scratch.clear();
+            unescape(key, &mut self.scratch).map_err(|_| Problem::Malformed)?;
+            if !known.insert(self.scratch.clone()) {
+                return Err(Problem::Malformed);
+            }
+            self.keys.append_text(&self.scratch)?;
+            self.values.append_json(value, &mut self.scratch)?;
+        }
+        Ok(())
+    }
+
+    fn append_entries(&mut self, text: &str) -> Result<(), Problem> {
+        let mut known = HashSet::new();
+        for (key, value) in entries(text)? {
+            let key = key.text().ok_or(Problem::Malformed)?;
+            if !known.insert(key.to_owned()) {
+                return Err(Problem::Malformed);
+            }
+            self.keys.append_text(key)?;
+            match value.text() {
+                Some(value) => self.values.append_text(value)?,
+                None => self.values.append_null(),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_row(&mut self, valid: bool) {
+        self.ends.push(i32::try_from(self.keys.len()).expect("a chunk of text should have fewer than 2^31 entries"));
+        self.nulls.append(valid);
+    }
+
+    fn finish(&mut self, kind: &SqlType) -> ListArray {
+        let DataType::List(item) = kind.arrow() else { unreachable!("the Arrow type of a map is a list") };
+        let DataType::Struct(fields) = item.data_type() else { unreachable!("an entry of a map is a struct") };
+        let entries = StructArray::new(fields.clone(), vec![self.keys.finish(), self.values.finish()], None);
+        let offsets: Vec<i32> = std::iter::once(0).chain(std::mem::take(&mut self.ends)).collect();
+        ListArray::new(item, OffsetBuffer::new(offsets.into()), Arc::new(entries), self.nulls.finish())
     }
 }
 

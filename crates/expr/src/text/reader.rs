@@ -465,7 +465,7 @@ fn clock_nanos(text: &str) -> Parsed<i128> {
 
 /// Reads a value of a numbered type as the number that arrays hold.
 pub(crate) fn parse_numbered<N: NumberedNative>(text: &str, kind: &NumberedType) -> Parsed<N> {
-    (kind.read)(text).map(N::of_number).ok_or(Problem::Malformed)
+    kind.read(text).map(N::of_number).ok_or(Problem::Malformed)
 }
 
 /// Reads a UUID: 32 hexadecimal digits, with optional hyphens between bytes and optional braces around them.

@@ -13,6 +13,7 @@
 //! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |
 //! | numbered types | as their [`NumberedType`] writes them |
 //! | JSON | the document as it was given, without white space around it |
+//! | MAP | `{a=1, 'b,c'=NULL}` |
 //! | lists, structs | JSON: `[1, null]`, `{"a": 1, "b": "x"}` |
 //!
 //! In JSON, numbers and booleans are written unchanged, and every other text is a string. The three floats for which
@@ -21,7 +22,7 @@
 use std::fmt::Write;
 
 use arrow::array::{
-    Array, ArrayAccessor, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
+    StructArray, Array, ArrayAccessor, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
     FixedSizeListArray, Float16Array, LargeBinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -32,8 +33,9 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX, is_json, is_json_field};
+use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX, is_json, is_json_field, map_kinds};
 
+use crate::text::map_text::write_part;
 use crate::text::calendar::{CivilDate, date_of_days, units_per_second};
 use crate::unscaled::{Unscaled, write_wide_digits};
 
@@ -94,6 +96,8 @@ enum WrittenValues<'a> {
     WideNumbered(&'a [i256], &'static NumberedType),
     FixedBytes(&'a FixedSizeBinaryArray),
     List(&'a OffsetBuffer<i32>, Box<TextColumn<'a>>),
+    /// The entries of maps: keys and values.
+    Map(&'a OffsetBuffer<i32>, Box<(TextColumn<'a>, TextColumn<'a>)>),
     LargeList(&'a OffsetBuffer<i64>, Box<TextColumn<'a>>),
     FixedList(&'a FixedSizeListArray, Box<TextColumn<'a>>),
     /// The texts of JSON documents.
@@ -141,6 +145,8 @@ impl<'a> TextColumn<'a> {
     pub fn write_json(&self, row: usize, out: &mut String) {
         if self.is_null(row) {
             out.push_str("null");
+        } else if let WrittenValues::Map(offsets, entries) = &self.values {
+            write_map_json(offsets[row] as usize..offsets[row + 1] as usize, entries, out);
         } else if self.values.is_json(row) {
             self.values.write(row, out);
         } else if let Some(text) = self.values.as_text(row) {
@@ -213,6 +219,14 @@ impl<'a> WrittenValues<'a> {
             DataType::BinaryView => WrittenValues::BytesView(array.as_binary_view()),
             DataType::FixedSizeBinary(16) => WrittenValues::Uuid(array.as_fixed_size_binary()),
             DataType::FixedSizeBinary(_) => WrittenValues::FixedBytes(array.as_fixed_size_binary()),
+            kind if map_kinds(kind).is_some() => {
+                let list = array.as_list::<i32>();
+                WrittenValues::map(list.offsets(), list.values().as_struct())?
+            }
+            DataType::Map(_, _) => {
+                let map = array.as_map();
+                WrittenValues::map(map.offsets(), map.entries())?
+            }
             DataType::List(item) => {
                 let list = array.as_list::<i32>();
                 WrittenValues::List(list.offsets(), Box::new(TextColumn::of_field(item, list.values())?))
@@ -250,6 +264,12 @@ impl<'a> WrittenValues<'a> {
                     .map_err(|error| Error::internal(format!("no text for values of the type {other}: {error}")))?,
             ),
         })
+    }
+
+    /// Maps as their entries.
+    fn map(offsets: &'a OffsetBuffer<i32>, entries: &'a StructArray) -> Result<WrittenValues<'a>> {
+        let column = |at: usize| TextColumn::of_field(&entries.fields()[at], entries.column(at));
+        Ok(WrittenValues::Map(offsets, Box::new((column(0)?, column(1)?))))
     }
 
     fn write(&self, row: usize, out: &mut String) {
@@ -299,10 +319,13 @@ impl<'a> WrittenValues<'a> {
             WrittenValues::BytesView(values) => write_blob(values.value(row), out),
             WrittenValues::FixedBytes(values) => write_blob(values.value(row), out),
             WrittenValues::Uuid(values) => write_uuid(values.value(row), out),
-            WrittenValues::Numbered(values, kind) => (kind.write)(values[row].to_number(), out),
-            WrittenValues::WideNumbered(values, kind) => (kind.write)(values[row].to_number(), out),
+            WrittenValues::Numbered(values, kind) => kind.write(values[row].to_number(), out),
+            WrittenValues::WideNumbered(values, kind) => kind.write(values[row].to_number(), out),
             WrittenValues::List(offsets, items) => {
                 write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out)
+            }
+            WrittenValues::Map(offsets, entries) => {
+                write_map(offsets[row] as usize..offsets[row + 1] as usize, entries, out);
             }
             WrittenValues::LargeList(offsets, items) => {
                 write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out);
@@ -340,6 +363,12 @@ impl<'a> WrittenValues<'a> {
             | WrittenValues::Struct(_) => true,
             other => other.is_number(),
         }
+    }
+
+    /// Whether the values have parts.
+    fn is_nested(&self) -> bool {
+        use WrittenValues::{FixedList, LargeList, List, Map, Struct};
+        matches!(self, List(..) | LargeList(..) | FixedList(..) | Struct(_) | Map(..))
     }
 
     fn is_number(&self) -> bool {
@@ -611,13 +640,52 @@ fn write_list(range: std::ops::Range<usize>, items: &TextColumn<'_>, out: &mut S
     out.push(']');
 }
 
+/// Writes a map as its own text.
+fn write_map(range: std::ops::Range<usize>, entries: &(TextColumn<'_>, TextColumn<'_>), out: &mut String) {
+    let mut scratch = String::new();
+    let mut write = |column: &TextColumn<'_>, row: usize, out: &mut String| {
+        scratch.clear();
+        if !column.write(row, &mut scratch) {
+            out.push_str("NULL");
+        } else if column.values.is_nested() {
+            out.push_str(&scratch);
+        } else {
+            write_part(&scratch, out);
+        }
+    };
+    out.push('{');
+    for (place, entry) in range.enumerate() {
+        out.push_str(if place > 0 { ", " } else { "" });
+        write(&entries.0, entry, out);
+        out.push('=');
+        write(&entries.1, entry, out);
+    }
+    out.push('}');
+}
+
+/// Writes a map as a JSON object, whose keys are the texts of the keys.
+fn write_map_json(range: std::ops::Range<usize>, entries: &(TextColumn<'_>, TextColumn<'_>), out: &mut String) {
+    let mut key = String::new();
+    out.push('{');
+    for (place, entry) in range.enumerate() {
+        out.push_str(if place > 0 { ", " } else { "" });
+        key.clear();
+        entries.0.write(entry, &mut key);
+        write_json_string(&key, out);
+        out.push_str(": ");
+        entries.1.write_json(entry, out);
+    }
+    out.push('}');
+}
+
 fn write_struct(fields: &[(&str, TextColumn<'_>)], row: usize, out: &mut String) {
     out.push('{');
     for (i, (name, column)) in fields.iter().enumerate() {
         if i > 0 {
             out.push_str(", ");
         }
-        write_json_string(name, out);
+        // The fields of an entry of a map have a mark in front of their names.
+        write_json_string(name.trim_start_matches('\0'), out);
         out.push_str(": ");
         column.write_json(row, out);
     }

@@ -28,7 +28,7 @@ pub(crate) fn can_cast(from: &DataType, to: &DataType) -> bool {
         (from, to) if is_number(from) && is_number(to) => true,
         (Date32 | Timestamp(..), Date32 | Timestamp(..)) | (Timestamp(..), Time64(_)) => true,
         (BinaryView, FixedSizeBinary(16)) | (FixedSizeBinary(16), BinaryView) => true,
-        (BinaryView, other) | (other, BinaryView) => NumberedType::of_arrow(other).is_some(),
+        (BinaryView, other) | (other, BinaryView) => NumberedType::of_arrow_with_bytes(other).is_some(),
         (List(from), List(to)) => can_cast(from.data_type(), to.data_type()),
         (Struct(from), Struct(to)) => kernels::cast::struct_places(from, to).is_some_and(|places| {
             to.iter().zip(places).all(|(field, place)| match place {

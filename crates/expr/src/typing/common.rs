@@ -132,8 +132,12 @@ fn beside_text(other: &DataType) -> Option<DataType> {
         | DataType::FixedSizeBinary(16)
         | DataType::BinaryView => Some(other.clone()),
         other if is_number(other) || is_json(other) => Some(DataType::Utf8View),
-        other if NumberedType::of_arrow(other).is_some() => Some(other.clone()),
-        _ => None,
+        other => match NumberedType::of_arrow(other) {
+            // A text need not be a label.
+            Some(kind) if kind.labels().is_some() => Some(DataType::Utf8View),
+            Some(_) => Some(other.clone()),
+            None => None,
+        },
     }
 }
 

@@ -440,7 +440,7 @@ fn literal(value: &ScalarValue, kind: &SqlType) -> String {
         ScalarValue::Decimal(value) => match kind {
             SqlType::Numbered(kind) => {
                 let mut text = String::new();
-                (kind.write)(value.to_number(), &mut text);
+                kind.write(value.to_number(), &mut text);
                 format!("'{text}'")
             }
             _ => value.to_string(),
@@ -450,7 +450,7 @@ fn literal(value: &ScalarValue, kind: &SqlType) -> String {
         ScalarValue::Bytes(value) => match (kind, wide_number(value)) {
             (SqlType::Numbered(kind), Some(number)) if kind.is_wide() => {
                 let mut text = String::new();
-                (kind.write)(number.to_number(), &mut text);
+                kind.write(number.to_number(), &mut text);
                 format!("'{text}'")
             }
             (SqlType::Decimal { .. }, Some(number)) => number.to_string(),

@@ -108,7 +108,7 @@ impl Cast {
             }
             CastForm::Numbered(kind) => match value {
                 ValueRef::Text(text) => {
-                    let number = (kind.read)(text).map(|number| ValueRef::Decimal(i128::of_number(number)));
+                    let number = kind.read(text).map(|number| ValueRef::Decimal(i128::of_number(number)));
                     number.ok_or_else(|| self.unreadable(value).hint(kind.hint))
                 }
                 _ => unreachable!("a text was promised"),

@@ -1,7 +1,7 @@
 //! Parts of values: items and slices of lists and texts, fields of structs.
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result, is_json};
+use rowmill_base::{Error, ErrorKind, Result, is_json, map_kinds};
 use rowmill_plan::ScalarExpr;
 use sqlparser::ast::{AccessExpr, Expr, Ident, Subscript};
 
@@ -85,6 +85,9 @@ impl Binder<'_> {
             return self.field(value, name);
         }
         let index = self.expr(index)?;
+        if map_kinds(&value.kind).is_some() {
+            return self.call_named("map_extract_value", vec![value, index]);
+        }
         let index = self.typed_parameter(index, &DataType::Int64);
         if value.kind == DataType::Utf8View {
             return self.text_slice(vec![value, index.clone(), index]);

@@ -7,7 +7,6 @@ use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 use sqlparser::ast::{self, CaseWhen, CastKind, Expr};
 
 use super::Binder;
-use super::type_name::sql_type;
 
 impl Binder<'_> {
     /// `CASE ... END`
@@ -85,7 +84,7 @@ impl Binder<'_> {
 
     /// `CAST(expr AS kind)` and its other forms.
     pub(super) fn cast(&mut self, form: &CastKind, expr: &Expr, data_type: &ast::DataType) -> Result<ScalarExpr> {
-        let kind = sql_type(data_type)?;
+        let kind = self.sql_type(data_type)?;
         let or_null = matches!(form, CastKind::TryCast | CastKind::SafeCast);
         let value = self.expr(expr)?;
         self.cast_value(value, &kind, or_null)

@@ -82,6 +82,7 @@ impl Binder<'_> {
             Expr::TypedString(typed) => self.typed_literal(&typed.data_type, &typed.value.value),
             Expr::Interval(interval) => self.interval(interval),
             Expr::Array(array) => self.array(&array.elem),
+            Expr::Map(map) => self.map(map),
             Expr::Dictionary(fields) => self.dictionary(fields),
             Expr::Struct { values, fields } => self.struct_values(values, fields),
             Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
@@ -305,7 +306,6 @@ impl Binder<'_> {
 fn unsupported_form(expr: &Expr) -> Error {
     let what = match expr {
         Expr::Collate { .. } => "COLLATE",
-        Expr::Map(_) => "MAP",
         Expr::JsonAccess { .. } => "a path into JSON",
         Expr::Convert { .. } => "CONVERT",
         Expr::Lambda(_) => "a function of items in this place",

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, map_kinds};
 use rowmill_expr::typing;
 use rowmill_plan::logical::{LogicalJoinKind, LogicalScan, LogicalSource, declared_type};
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
@@ -641,7 +641,8 @@ fn refuse_clauses(factor: &TableFactor) -> Result<()> {
 /// The type of the items of a list.
 pub(super) fn item_kind(kind: &DataType) -> Option<DataType> {
     match kind {
-        DataType::List(item) => Some(item.data_type().clone()),
+        // A map is no list of entries, except as `map_entries(map)`.
+        DataType::List(item) if map_kinds(kind).is_none() => Some(item.data_type().clone()),
         _ => None,
     }
 }

@@ -10,9 +10,9 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 use sqlparser::ast::{self, DateTimeField, DictionaryField, Expr, Value};
 
+use super::type_name::sql_type;
 use super::Binder;
 use super::place::unsupported;
-use super::type_name::sql_type;
 
 /// Digits of a number literal that is not a DOUBLE.
 const DIGITS_MAX: usize = WIDE_DIGITS_MAX as usize;
@@ -99,9 +99,15 @@ impl Binder<'_> {
         Ok(ScalarExpr::new(kind, ExprOp::Parameter(number - 1)))
     }
 
+    /// The type of a type name.
+    pub(super) fn sql_type(&self, data_type: &ast::DataType) -> Result<SqlType> {
+        let catalog = self.catalog;
+        sql_type(data_type, &|name| catalog.type_named(name))
+    }
+
     /// Binds `DATE '2013-07-01'`: a text that is read as a value of a type.
     pub(super) fn typed_literal(&mut self, data_type: &ast::DataType, value: &Value) -> Result<ScalarExpr> {
-        let kind = sql_type(data_type)?;
+        let kind = self.sql_type(data_type)?;
         let Some(text) = text_of(value) else {
             return Err(unsupported(format!("the literal {data_type} {value}")));
         };
@@ -167,6 +173,14 @@ impl Binder<'_> {
             named.push((self.spelled(&field.key), self.expr(&field.value)?));
         }
         self.struct_of(named)
+    }
+
+    /// `MAP {'a': 1}`
+    pub(super) fn map(&mut self, map: &ast::Map) -> Result<ScalarExpr> {
+        let keys = map.entries.iter().map(|entry| self.expr(&entry.key)).collect::<Result<_>>()?;
+        let values = map.entries.iter().map(|entry| self.expr(&entry.value)).collect::<Result<_>>()?;
+        let (keys, values) = (self.call_named("make_array", keys)?, self.call_named("make_array", values)?);
+        self.call_named("map", vec![keys, values])
     }
 
     /// `STRUCT(1 AS a, 2 AS b)`

@@ -1,8 +1,8 @@
 //! Names of types in `CREATE TABLE` and `CAST`, and the types that they mean.
 
-use rowmill_base::{Error, ErrorKind, NUMBERED_TYPES, PLAIN_TYPES, Result, SqlType, TimeUnit};
+use rowmill_base::{EnumLabels, Error, ErrorKind, NUMBERED_TYPES, PLAIN_TYPES, Result, SqlType, TimeUnit};
 use sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart,
+    ArrayElemTypeDef, CharacterLength, DataType as Ast, EnumMember, ExactNumberInfo, Ident, ObjectName, ObjectNamePart,
     TimezoneInfo,
 };
 use sqlparser::dialect::PostgreSqlDialect;
@@ -13,14 +13,22 @@ use super::place::suggest;
 /// The names of types with parameters, and of types that may have them, which an error message may suggest beside all
 /// others.
 const NAMES: &[&str] =
-    &["FLOAT", "DECIMAL", "NUMERIC", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "VARCHAR", "CHAR", "STRUCT"];
+    &["FLOAT", "DECIMAL", "NUMERIC", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "VARCHAR", "CHAR", "STRUCT", "MAP", "ENUM"];
 
 /// The precision and scale of `DECIMAL` without a precision.
 const DECIMAL_DEFAULT: (u8, u8) = (38, 10);
 const DECIMAL_DIGITS_MAX: u64 = rowmill_base::WIDE_DIGITS_MAX as u64;
 
+/// Finds a type that a statement has made, by its name in any case.
+pub type NamedTypes<'a> = &'a dyn Fn(&str) -> Result<Option<SqlType>>;
+
+/// The type of a type name, which must not be a name that a statement has made.
+pub fn built_in_type(ast: &Ast) -> Result<SqlType> {
+    sql_type(ast, &|_| Ok(None))
+}
+
 /// The type of a type name in a statement.
-pub fn sql_type(ast: &Ast) -> Result<SqlType> {
+pub fn sql_type(ast: &Ast, named: NamedTypes<'_>) -> Result<SqlType> {
     if let Some(plain) = SqlType::of_name(&ast.to_string()) {
         return Ok(plain);
     }
@@ -49,28 +57,70 @@ pub fn sql_type(ast: &Ast) -> Result<SqlType> {
             ArrayElemTypeDef::AngleBracket(item)
             | ArrayElemTypeDef::SquareBracket(item, None)
             | ArrayElemTypeDef::Parenthesis(item),
-        ) => SqlType::List(Box::new(sql_type(item)?)),
+        ) => SqlType::List(Box::new(sql_type(item, named)?)),
         Ast::Array(ArrayElemTypeDef::SquareBracket(item, Some(_))) => {
             return Err(unsupported(ast, &format!("{item}[], a list of any length")));
         }
         Ast::Array(ArrayElemTypeDef::None) => return Err(unsupported(ast, "a list of a type, such as INTEGER[]")),
         Ast::Struct(fields, _) => {
-            let mut named = Vec::with_capacity(fields.len());
+            let mut kinds = Vec::with_capacity(fields.len());
             for (index, field) in fields.iter().enumerate() {
                 let name = field.field_name.as_ref().map_or_else(|| format!("c{index}"), |name| name.value.clone());
-                named.push((name, sql_type(&field.field_type)?));
+                kinds.push((name, sql_type(&field.field_type, named)?));
             }
-            SqlType::Struct(named)
+            SqlType::Struct(kinds)
         }
         Ast::HugeInt | Ast::Int128 => return Err(unsupported(ast, "DECIMAL(38,0)")),
         Ast::UHugeInt | Ast::UInt128 | Ast::Int256 | Ast::UInt256 => return Err(unsupported(ast, "DECIMAL(38,0)")),
-        Ast::Enum(..) | Ast::Set(_) => return Err(unsupported(ast, "TEXT")),
-        Ast::Custom(name, arguments) if arguments.is_empty() => match quoted(name) {
-            Some(inner) => sql_type(&inner)?,
-            None => custom(&name.to_string())?,
-        },
+        Ast::Enum(members, _) => EnumLabels::unnamed(labels(ast, members)?)?,
+        Ast::Map(key, value) => SqlType::map(sql_type(key, named)?, sql_type(value, named)?),
+        Ast::Custom(name, arguments) if arguments.len() == 2 && is_word(name, "map") => {
+            let [key, value] = [&arguments[0], &arguments[1]].map(|text| type_of_word(text, named));
+            SqlType::map(key?, value?)
+        }
+        Ast::Set(_) => return Err(unsupported(ast, "TEXT")),
+        Ast::Custom(name, arguments) if arguments.is_empty() => {
+            if let Some(made) = own_name(name).map_or(Ok(None), named)? {
+                return Ok(made);
+            }
+            match quoted(name) {
+                Some(inner) => sql_type(&inner, named)?,
+                None => custom(&name.to_string())?,
+            }
+        }
         other => return Err(unknown(&other.to_string())),
     })
+}
+
+fn is_word(name: &ObjectName, word: &str) -> bool {
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(name)] if name.value.eq_ignore_ascii_case(word))
+}
+
+/// The type of a name of one word, which the parser hands on as a text.
+fn type_of_word(text: &str, named: NamedTypes<'_>) -> Result<SqlType> {
+    let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_data_type());
+    sql_type(&parsed.map_err(|_| unknown(text))?, named)
+}
+
+/// The labels of an ENUM that a statement lists.
+fn labels(ast: &Ast, members: &[EnumMember]) -> Result<Vec<String>> {
+    let label = |member: &EnumMember| match member {
+        EnumMember::Name(label) => Ok(label.clone()),
+        EnumMember::NamedValue(..) => Err(unsupported(ast, "labels without numbers")),
+    };
+    members.iter().map(label).collect()
+}
+
+/// The name of a type that a statement may have made. Such types belong to no schema, so only the schemas of names
+/// without one may be in front.
+fn own_name(name: &ObjectName) -> Option<&str> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Some(&name.value),
+        [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] => {
+            matches!(schema.value.as_str(), "main" | "public").then_some(&name.value)
+        }
+        _ => None,
+    }
 }
 
 /// The type of a quoted type name. Quotes make no difference.

@@ -96,6 +96,7 @@ impl Dialect for RowmillDialect {
         supports_select_wildcard_replace,
         supports_dictionary_syntax,
         support_map_literal_syntax,
+        supports_map_literal_with_angle_brackets,
         supports_lambda_functions,
         supports_array_typedef_with_brackets,
         supports_named_fn_args_with_rarrow_operator,

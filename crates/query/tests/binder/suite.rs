@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::binder::BoundQuery;
-use rowmill_query::binder::type_name::sql_type;
+use rowmill_query::binder::type_name::built_in_type;
 use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use sqlparser::ast::{ObjectName, Query, SetExpr, Statement};
 
@@ -71,7 +71,7 @@ impl SuiteCatalog {
                     None => create
                         .columns
                         .iter()
-                        .filter_map(|column| Some((column.name.value.clone(), sql_type(&column.data_type).ok()?)))
+                        .filter_map(|column| Some((column.name.value.clone(), built_in_type(&column.data_type).ok()?)))
                         .collect(),
                 };
                 self.tables.borrow_mut().insert(name, columns);

@@ -14,7 +14,7 @@ fn samples(kind: &NumberedType) -> Vec<(UnsignedNumber, String)> {
     let numbers = [0_u128.into(), 1.into(), 0x1234.into(), before, greatest];
     let text = |number| {
         let mut text = String::new();
-        (kind.write)(number, &mut text);
+        kind.write(number, &mut text);
         text
     };
     numbers.into_iter().map(|number: UnsignedNumber| (number, text(number))).collect()

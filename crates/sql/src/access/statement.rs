@@ -131,6 +131,8 @@ impl StatementCheck<'_> {
                 let table = self.catalog.tables(schema.id).find(|table| has_index(table));
                 table.map_or(Ok(()), |table| self.access.require_owner(ObjectId::Table(table.id)))
             }
+            // Types belong to no schema and have no owner.
+            ObjectType::Type => self.access.require_superuser("DROP TYPE"),
             _ => self.owner_of(name),
         }
     }

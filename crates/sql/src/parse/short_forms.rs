@@ -10,6 +10,7 @@
 //! LIMIT 10%                             ->  LIMIT "limit percent"(10)
 //! PRAGMA table_info('t')                ->  SELECT * FROM pragma_table_info('t')
 //! SELECT a: 1                           ->  SELECT 1 AS a
+//! MAP(TEXT, INTEGER[])                  ->  MAP<TEXT, INTEGER[]>
 //! FROM t WHERE a USING SAMPLE 10%       ->  FROM t TABLESAMPLE (10 PERCENT) WHERE a
 //! OVER (ORDER BY a ROWS 1 PRECEDING     ->  OVER (PARTITION BY "frame exclude"('ties') ORDER BY a
 //!       EXCLUDE TIES)                             ROWS 1 PRECEDING)
@@ -20,6 +21,7 @@
 
 mod comprehension;
 mod frame_exclude;
+mod map_type;
 mod pivot;
 mod prefix_alias;
 mod sample;
@@ -78,6 +80,7 @@ impl ShortForms<'_> {
     fn form_of_word(&self, at: usize, word: &str) -> Result<Option<Replacement>> {
         // The length is compared first, because almost all words are none of these.
         match word.len() {
+            3 if word.eq_ignore_ascii_case("map") => Ok(self.map_type(at)),
             3 if word.eq_ignore_ascii_case("for") => self.comprehension(at),
             5 if word.eq_ignore_ascii_case("pivot") => self.pivot(at),
             5 if word.eq_ignore_ascii_case("limit") => Ok(self.limit_percent(at)),

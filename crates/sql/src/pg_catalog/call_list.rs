@@ -34,9 +34,10 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     text("set_config", 3, 3, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
     text("pg_encoding_to_char", 1, 1, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("pg_client_encoding", 0, 0, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
-    text("format_type", 2, 2, |_, arguments| {
+    text("format_type", 2, 2, |context, arguments| {
+        let catalog = context.snapshot.catalog();
         let modifier = arguments[1].and_then(|modifier| modifier.parse().ok());
-        CallValue::Text(oid(arguments[0]).map(|oid| format_type(oid, modifier)))
+        CallValue::Text(oid(arguments[0]).map(|oid| format_type(catalog, oid, modifier)))
     }),
     text("pg_get_expr", 2, 3, |_, arguments| CallValue::Text(arguments[0].map(str::to_owned))),
     text("pg_get_indexdef", 1, 3, |context, arguments| {
@@ -79,8 +80,9 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     text("rowmill_regclass_name", 1, 1, |context, arguments| {
         CallValue::Text(relation_name(context.snapshot.catalog(), arguments[0]))
     }),
-    text("rowmill_regtype_name", 1, 1, |_, arguments| {
-        let name = oid(arguments[0]).map(|oid| format_type(oid, None));
+    text("rowmill_regtype_name", 1, 1, |context, arguments| {
+        let catalog = context.snapshot.catalog();
+        let name = oid(arguments[0]).map(|oid| format_type(catalog, oid, None));
         CallValue::Text(name.or_else(|| arguments[0].map(str::to_owned)))
     }),
     text("rowmill_regproc_name", 1, 1, |_, arguments| CallValue::Text(function_name(arguments[0]))),
@@ -234,8 +236,8 @@ mod tests {
 
     #[test]
     fn types_are_shown_with_their_digits() {
-        assert_eq!(format_type(1700, Some(655_366)), "numeric(10,2)");
-        assert_eq!(format_type(1231, None), "numeric[]");
+        assert_eq!(format_type(&Catalog::default(), 1700, Some(655_366)), "numeric(10,2)");
+        assert_eq!(format_type(&Catalog::default(), 1231, None), "numeric[]");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! kind (4 bits) │ id (28 bits)
 //! ```
 
-use rowmill_base::{IndexId, RoleId, TableId};
+use rowmill_base::{IndexId, RoleId, TableId, ViewId};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::roles::ObjectId;
 use rowmill_txn::{Catalog, SchemaDef, ViewDef};
@@ -44,6 +44,9 @@ enum OidKind {
     ForeignKey = 8,
     Default = 9,
     Role = 10,
+    Type = 11,
+    TypeArray = 12,
+    Label = 13,
 }
 
 const ID_BITS: u32 = 28;
@@ -79,6 +82,20 @@ pub(crate) fn owner_name(catalog: &Catalog, object: ObjectId) -> String {
 
 pub(super) fn view_oid(view: &ViewDef) -> u32 {
     oid(OidKind::View, view.id.0)
+}
+
+pub(super) fn type_oid(id: ViewId) -> u32 {
+    oid(OidKind::Type, id.0)
+}
+
+/// The number of the arrays of a type.
+pub(super) fn type_array_oid(id: ViewId) -> u32 {
+    oid(OidKind::TypeArray, id.0)
+}
+
+/// The number of the label at this place of its type.
+pub(super) fn label_oid(id: ViewId, place: usize) -> u32 {
+    oid(OidKind::Label, (id.0 << PARTS_BITS) | (place as u32 & ((1 << PARTS_BITS) - 1)))
 }
 
 pub(super) fn index_oid(index: IndexId) -> u32 {

@@ -126,7 +126,7 @@ fn add_column(
     column: &ColumnDef,
     if_not_exists: bool,
 ) -> Result<()> {
-    let mut spec = column_spec(work, "ALTER TABLE ADD COLUMN", column)?;
+    let mut spec = column_spec(work, transaction.catalog(), "ALTER TABLE ADD COLUMN", column)?;
     if let Err(error) = check_free(table, &spec.name) {
         if if_not_exists {
             work.notice(error.message());

@@ -13,7 +13,7 @@ use rowmill_plan::Constant;
 use sqlparser::ast::{Expr, TypedString, UnaryOperator, Value, ValueWithSpan};
 
 use crate::assign::assign;
-use rowmill_query::binder::type_name::sql_type;
+use rowmill_query::binder::type_name::built_in_type;
 
 /// One value of a `VALUES` list.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl<'a> LiteralCell<'a> {
                 None => LiteralCell::Computed(expr),
             },
             Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }) => match &value.value {
-                Value::SingleQuotedString(text) if sql_type(data_type).is_ok_and(|named| named == *kind) => {
+                Value::SingleQuotedString(text) if built_in_type(data_type).is_ok_and(|named| named == *kind) => {
                     LiteralCell::Text(text.into())
                 }
                 _ => LiteralCell::Computed(expr),

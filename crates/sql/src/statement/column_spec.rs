@@ -3,26 +3,31 @@
 use std::collections::BTreeMap;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
-use rowmill_txn::ColumnSpec;
+use rowmill_txn::{Catalog, ColumnSpec};
 use sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef};
 
 use super::clause::unsupported;
 use super::create_table::STATEMENT as CREATE_TABLE;
 use super::default_value;
 use super::key_clauses::is_key_clause;
+use super::named_type::sql_type;
 use super::sequence::{is_identity, serial};
 use crate::names::lower;
 use crate::session::Work;
-use rowmill_query::binder::type_name::sql_type;
 
 /// Returns the column that `column` defines, for `statement`. Checks that its default can be evaluated and fits the
 /// type.
-pub(super) fn column_spec(work: &Work<'_>, statement: &str, column: &ColumnDef) -> Result<ColumnSpec> {
+pub(super) fn column_spec(
+    work: &Work<'_>,
+    catalog: &Catalog,
+    statement: &str,
+    column: &ColumnDef,
+) -> Result<ColumnSpec> {
     let ColumnDef { name, data_type, options } = column;
     let name = work.statement.spell(name);
     let kind = match serial(data_type) {
         Some(kind) if statement == CREATE_TABLE => kind,
-        _ => sql_type(data_type).map_err(|error| error.context(format!("column \"{name}\"")))?,
+        _ => sql_type(catalog, data_type).map_err(|error| error.context(format!("column \"{name}\"")))?,
     };
     spec_with_options(work, statement, name, kind, options)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_storage::TableDef;
-use rowmill_txn::{ColumnSpec, Transaction};
+use rowmill_txn::{Catalog, ColumnSpec, Transaction};
 use sqlparser::ast::{
     ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, ObjectName, OnCommit, Query, SqlOption,
 };
@@ -65,7 +65,7 @@ fn create_empty(
         return Err(no_columns(&definition.name));
     }
     let columns =
-        definition.columns.iter().map(|column| column_spec(work, STATEMENT, column)).collect::<Result<Vec<_>>>()?;
+        definition.columns.iter().map(|column| column_spec(work, transaction.catalog(), STATEMENT, column)).collect::<Result<Vec<_>>>()?;
     place.create(work, transaction, columns, definition)?;
     Ok(Outcome::Done { tag: STATEMENT })
 }
@@ -84,7 +84,7 @@ fn create_from(
     let kinds = kinds_of(work.params);
     let bound = work.with_planning_room(|| WriteBinder::new(work, &view, &kinds).query(query))?;
     let rows = work.rows_of(view, bound.clone())?;
-    let columns = columns_of_query(work, definition, &rows)?;
+    let columns = columns_of_query(work, transaction.catalog(), definition, &rows)?;
     let all: Vec<usize> = (0..columns.len()).collect();
     let table = place.create(work, transaction, columns, definition)?;
     // The rows are pulled only now, after the table exists.
@@ -172,7 +172,12 @@ impl<'a> TargetSchema<'a> {
 
 /// Returns the columns of `CREATE TABLE name [(columns)] AS query`. The list of columns decides names and types if it
 /// exists, otherwise the query does.
-fn columns_of_query(work: &Work<'_>, definition: &TableDefinition<'_>, rows: &RowStream) -> Result<Vec<ColumnSpec>> {
+fn columns_of_query(
+    work: &Work<'_>,
+    catalog: &Catalog,
+    definition: &TableDefinition<'_>,
+    rows: &RowStream,
+) -> Result<Vec<ColumnSpec>> {
     let schema = rows.schema();
     let listed = definition.columns;
     if !listed.is_empty() && listed.len() != schema.fields().len() {
@@ -189,7 +194,7 @@ fn columns_of_query(work: &Work<'_>, definition: &TableDefinition<'_>, rows: &Ro
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (index, field) in schema.fields().iter().enumerate() {
         let spec = match listed.get(index) {
-            Some(column) if column.data_type != DataType::Unspecified => column_spec(work, STATEMENT, column)?,
+            Some(column) if column.data_type != DataType::Unspecified => column_spec(work, catalog, STATEMENT, column)?,
             Some(column) => {
                 let kind = type_of_field(field.name(), field.data_type())?;
                 spec_with_options(work, STATEMENT, work.statement.spell(&column.name), kind, &column.options)?

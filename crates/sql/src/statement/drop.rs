@@ -12,6 +12,7 @@ use sqlparser::ast::{ObjectName, ObjectType, Statement};
 use super::clause::{refuse, unsupported};
 use super::dependents::Dependents;
 use super::index::drop_indexes;
+use super::type_definition;
 use super::relation::{self, RelationId, RelationKind, written};
 use crate::names::{DEFAULT_SCHEMA, QualifiedName, identifiers, qualified};
 use crate::outcome::Outcome;
@@ -29,10 +30,11 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         ObjectType::MaterializedView => ("DROP MATERIALIZED VIEW", Some(RelationKind::Materialized)),
         ObjectType::Schema => ("DROP SCHEMA", None),
         ObjectType::Index => ("DROP INDEX", None),
+        ObjectType::Type => return type_definition::drop_types(work, names, *if_exists, *cascade),
         ObjectType::Sequence => ("DROP SEQUENCE", Some(RelationKind::Sequence)),
         other => {
             return Err(unsupported("DROP", &other.to_string())
-                .hint("DROP takes a table, view, materialized view, index, sequence or schema"));
+                .hint("DROP takes a table, view, materialized view, index, sequence, type or schema"));
         }
     };
     let clauses = [

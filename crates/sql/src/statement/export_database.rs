@@ -1,7 +1,7 @@
 //! `EXPORT DATABASE`: writes one state of the database as text and files, which other programs can read.
 //!
 //! ```text
-//! folder/schema.sql     schemas, sequences, tables with their indexes, comments, views
+//! folder/schema.sql     schemas, types, sequences, tables with their indexes, comments, views
 //! folder/load.sql       a COPY for each table, then the materialized views
 //! folder/visits.parquet the rows of a table
 //! ```
@@ -26,7 +26,7 @@ use super::copy::{check_once, option_text};
 use super::copy_to::write_rows;
 use super::dependents::read_by;
 use super::relation::RelationId;
-use super::show::{create_materialized, create_sequence, create_table, create_view};
+use super::show::{create_materialized, create_sequence, create_table, create_type, create_view};
 use super::sql_text::{self, name_text};
 use crate::files::{FileFormat, WriteOptions};
 use crate::names::DEFAULT_SCHEMA;
@@ -166,6 +166,7 @@ impl Definitions<'_> {
         for schema in schemas.iter().filter(|schema| schema.name != DEFAULT_SCHEMA) {
             statements.push(format!("CREATE SCHEMA {}", name_text(&schema.name)));
         }
+        statements.extend(catalog.types().map(|def| create_type(def)));
         let of_all = schemas.iter().flat_map(|schema| catalog.tables(schema.id).map(move |table| (*schema, table)));
         let (sequences, others): (Vec<_>, Vec<_>) = of_all.partition(|(_, table)| table.is_sequence());
         for (schema, sequence) in sequences {

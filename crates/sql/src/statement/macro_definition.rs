@@ -7,12 +7,12 @@ use rowmill_base::{Error, ErrorKind, Result, Settings, ViewId, nearest};
 use rowmill_exec::aggregate;
 use rowmill_expr::functions;
 use rowmill_plan::item_function;
-use rowmill_query::binder::type_name::sql_type;
 use rowmill_query::catalog::{CatalogMacro, CatalogParameter, MacroBody};
 use rowmill_txn::{Catalog, MacroDef};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
+use super::named_type::sql_type;
 use super::sql_text;
 use crate::dialect::RowmillDialect;
 use crate::outcome::Outcome;
@@ -47,6 +47,10 @@ fn create(work: &mut Work<'_>, text: &MacroText) -> Result<Outcome> {
     // A text that cannot be parsed should be an error now and not at its first use.
     let parsed = parsed(&def, work.settings())?;
     check_parameters(&parsed)?;
+    let view = work.view()?;
+    for kind in parsed.parameters.iter().filter_map(|parameter| parameter.kind.as_ref()).chain(&parsed.result) {
+        sql_type(view.catalog(), kind)?;
+    }
     work.write(|work, transaction| {
         if *if_not_exists && transaction.view()?.catalog().macro_named(name).is_some() {
             work.notice(format!("there is a macro \"{name}\" already"));
@@ -127,7 +131,7 @@ fn type_of(text: &str) -> Result<sqlparser::ast::DataType> {
         Ok((parsed, parser.peek_token().token == Token::EOF))
     });
     match parsed {
-        Ok((parsed, true)) => sql_type(&parsed).map(|_| parsed),
+        Ok((parsed, true)) => Ok(parsed),
         _ => Err(Error::new(ErrorKind::UndefinedObject, format!("there is no type {text}"))),
     }
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::kernels::cast::cast;
 use rowmill_plan::Constant;
-use rowmill_query::binder::type_name::sql_type;
 
+use super::named_type::sql_type;
 use crate::outcome::Outcome;
 use crate::parse::{NamedStatement, Statement};
 use crate::session::Work;
@@ -28,7 +28,8 @@ pub(crate) struct KeptStatement {
 pub(crate) fn run(work: &mut Work<'_>, statement: &NamedStatement) -> Result<Outcome> {
     match statement {
         NamedStatement::Prepare { name, types, text } => {
-            let types = types.iter().map(sql_type).collect::<Result<_>>()?;
+            let view = work.view()?;
+            let types = types.iter().map(|kind| sql_type(view.catalog(), kind)).collect::<Result<_>>()?;
             prepare(work, name, types, text)
         }
         NamedStatement::Execute { name, values } => execute(work, name, values.as_deref()),

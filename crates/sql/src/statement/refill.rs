@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{WriteAction, WriteSource};
-use rowmill_query::binder::type_name::sql_type;
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 use sqlparser::ast::{
@@ -19,6 +18,7 @@ use sqlparser::ast::{
 use super::alter_table::{STATEMENT, table_text};
 use super::default_value::DefaultValue;
 use super::key_clauses::{KeyClauses, def_of};
+use super::named_type::sql_type;
 use super::sequence::{counted_range, fit_sequence};
 use super::sql_text::{self, quoted};
 use super::write::binder::WriteBinder;
@@ -45,7 +45,7 @@ pub(super) fn set_type(
     data_type: &DataType,
     using: Option<&Expr>,
 ) -> Result<()> {
-    let kind = sql_type(data_type).map_err(|error| error.context(format!("column \"{}\"", column.name)))?;
+    let kind = sql_type(transaction.catalog(), data_type).map_err(|error| error.context(format!("column \"{}\"", column.name)))?;
     if table.identity(column.id).is_some() && counted_range(&kind).is_none() {
         let what = format!("column \"{}\" takes its values from a sequence, so it cannot be {kind}", column.name);
         return Err(Error::new(ErrorKind::DatatypeMismatch, what).hint("it can be SMALLINT, INTEGER or BIGINT"));

@@ -21,7 +21,7 @@ use super::relation;
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::Outcome;
 use crate::session::Work;
-use rowmill_query::binder::type_name::sql_type;
+use rowmill_query::binder::type_name::built_in_type;
 
 const STATEMENT: &str = "CREATE SEQUENCE";
 
@@ -32,7 +32,7 @@ pub(crate) fn create(work: &mut Work<'_>, statement: &Statement) -> Result<Outco
         return Err(Error::internal("the dispatch hands CREATE SEQUENCE to it"));
     };
     refuse(STATEMENT, [(*temporary, "TEMPORARY"), (owned_by.is_some(), "OWNED BY")])?;
-    let kind = data_type.as_ref().map_or(Ok(SqlType::Int64), sql_type)?;
+    let kind = data_type.as_ref().map_or(Ok(SqlType::Int64), built_in_type)?;
     let sequence = sequence_of(STATEMENT, &kind, sequence_options)?;
     let name = qualified(name, work.statement.spellings())?;
     check_name(&name.spelled)?;

@@ -2,7 +2,7 @@
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::{ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
-use rowmill_txn::{Catalog, SchemaDef, ViewDef};
+use rowmill_txn::{Catalog, SchemaDef, TypeDef, ViewDef};
 use sqlparser::ast::{
     ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
     ShowStatementOptions, Statement,
@@ -218,6 +218,12 @@ pub(super) fn create_sequence(sequence: &TableDef, qualifier: &str, counting: Op
     let counting = counting.or_else(|| sequence.keyed.as_ref()?.sequence.as_ref());
     let options = counting.map(sequence_options).unwrap_or_default();
     format!("CREATE SEQUENCE {qualifier}{}{options}", name_text(&sequence.name))
+}
+
+/// Returns a statement that creates an equal type.
+pub(super) fn create_type(def: &TypeDef) -> String {
+    let labels = def.labels().labels().iter().map(|label| format!("'{}'", label.text.replace('\'', "''")));
+    format!("CREATE TYPE {} AS ENUM ({})", name_text(&def.name), labels.collect::<Vec<_>>().join(", "))
 }
 
 /// Returns a statement that creates an equal materialized view.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use super::NumberedType;
+use super::{NumberedTexts, NumberedType};
 
 /// `IPV4`. Texts are four decimal numbers without leading zeros.
 pub(super) static IPV4: NumberedType = NumberedType {
@@ -11,10 +11,12 @@ pub(super) static IPV4: NumberedType = NumberedType {
     name: "IPV4",
     aliases: &["INET4"],
     bytes: 4,
-    read: |text| text.parse::<Ipv4Addr>().ok().map(|address| u128::from(address.to_bits()).into()),
-    write: |number, out| {
-        let bits = u32::try_from(number.low).expect("a value has at most four bytes");
-        write!(out, "{}", Ipv4Addr::from_bits(bits)).expect("a String takes every text");
+    texts: NumberedTexts::Rule {
+        read: |text| text.parse::<Ipv4Addr>().ok().map(|address| u128::from(address.to_bits()).into()),
+        write: |number, out| {
+            let bits = u32::try_from(number.low).expect("a value has at most four bytes");
+            write!(out, "{}", Ipv4Addr::from_bits(bits)).expect("a String takes every text");
+        },
     },
     hint: "an IPV4 is written 192.0.2.1",
 };
@@ -25,7 +27,7 @@ mod tests {
 
     fn rewritten(text: &str) -> Option<String> {
         let mut out = String::new();
-        (IPV4.write)((IPV4.read)(text)?, &mut out);
+        IPV4.write(IPV4.read(text)?, &mut out);
         Some(out)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-use super::NumberedType;
+use super::{NumberedTexts, NumberedType};
 
 /// `IPV6`. Texts have every form of RFC 4291 without a zone, and are written as RFC 5952 says.
 pub(super) static IPV6: NumberedType = NumberedType {
@@ -11,8 +11,10 @@ pub(super) static IPV6: NumberedType = NumberedType {
     name: "IPV6",
     aliases: &["INET6"],
     bytes: 16,
-    read: |text| text.parse::<Ipv6Addr>().ok().map(|address| address.to_bits().into()),
-    write: |number, out| write!(out, "{}", Ipv6Addr::from_bits(number.low)).expect("a String takes every text"),
+    texts: NumberedTexts::Rule {
+        read: |text| text.parse::<Ipv6Addr>().ok().map(|address| address.to_bits().into()),
+        write: |number, out| write!(out, "{}", Ipv6Addr::from_bits(number.low)).expect("a String takes every text"),
+    },
     hint: "an IPV6 is written 2001:db8::1 or ::ffff:192.0.2.1",
 };
 
@@ -22,7 +24,7 @@ mod tests {
 
     fn rewritten(text: &str) -> Option<String> {
         let mut out = String::new();
-        (IPV6.write)((IPV6.read)(text)?, &mut out);
+        IPV6.write(IPV6.read(text)?, &mut out);
         Some(out)
     }
 

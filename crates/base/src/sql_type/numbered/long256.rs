@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NumberedType, UnsignedNumber};
+use super::{NumberedTexts, NumberedType, UnsignedNumber};
 
 /// `LONG256`. Texts are `0x` and 1 to 64 hexadecimal digits, or decimal digits. They are written as `0x` and whole
 /// bytes in lower case, without bytes of zeros in front.
@@ -11,8 +11,7 @@ pub(super) static LONG256: NumberedType = NumberedType {
     name: "LONG256",
     aliases: &["UINT256"],
     bytes: 32,
-    read,
-    write,
+    texts: NumberedTexts::Rule { read, write },
     hint: "a LONG256 is written 0x01ff, with up to 64 hexadecimal digits, or as a whole number up to 2^256 - 1",
 };
 
@@ -57,7 +56,7 @@ mod tests {
 
     fn rewritten(text: &str) -> Option<String> {
         let mut out = String::new();
-        (LONG256.write)((LONG256.read)(text)?, &mut out);
+        LONG256.write(LONG256.read(text)?, &mut out);
         Some(out)
     }
 

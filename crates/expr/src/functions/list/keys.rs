@@ -15,7 +15,7 @@ use crate::functions::time::columns::failed;
 /// Returns the keys of each of `sources`, which must have one type. Keys of different sources can be compared. NULL is
 /// less than every value and equal to NULL. All arguments should be converted in one call, because keys of different
 /// calls are not comparable.
-pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> Result<[Rows; N]> {
+pub(crate) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> Result<[Rows; N]> {
     let kind = sources[0].data_type().clone();
     let converter = RowConverter::new(vec![SortField::new(kind)]).map_err(failed)?;
     let mut keys = Vec::with_capacity(N);

@@ -86,7 +86,7 @@ pub(in crate::functions) static MAPS: &[FunctionSpec] = &[
         doc: "The entries of all maps. The value of a key is that of the last map that has it. NULL counts as empty.",
         example: (
             "map_concat(map(['a', 'b'], [1, 2]), map(['b'], [3]))",
-            "[{\"key\": \"a\", \"value\": 1}, {\"key\": \"b\", \"value\": 3}]",
+            "{a=1, b=3}",
         ),
         ..ordinary("struct")
     },
@@ -102,7 +102,7 @@ pub(in crate::functions) static MAPS: &[FunctionSpec] = &[
         },
         kernel: from_entries,
         doc: "The map of a list of structs of a key and a value. Keys must be distinct and not NULL.",
-        example: ("map_from_entries([{'k': 'a', 'v': 1}])", "[{\"key\": \"a\", \"value\": 1}]"),
+        example: ("map_from_entries([{'k': 'a', 'v': 1}])", "{a=1}"),
         ..ordinary("struct")
     },
 ];

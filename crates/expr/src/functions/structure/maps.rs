@@ -1,4 +1,4 @@
-//! Maps. No map type exists: a map is a list of structs of a `key` and a `value`.
+//! Maps: lists of structs of a key and a value, which are marked as entries of a map.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, map_entry_arrow, map_kinds};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
@@ -29,9 +29,8 @@ pub(super) const MAP: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: make,
-    doc: "A map of keys and their values, which are lists of one length: a list of structs. Keys must be distinct and \
-        not NULL.",
-    example: ("map(['a', 'b'], [1, 2])", "[{\"key\": \"a\", \"value\": 1}, {\"key\": \"b\", \"value\": 2}]"),
+    doc: "A map of keys and their values, which are lists of one length. Keys must be distinct and not NULL.",
+    example: ("map(['a', 'b'], [1, 2])", "{a=1, b=2}"),
     ..ordinary("struct")
 };
 
@@ -58,10 +57,8 @@ pub(super) const MAP_VALUES: FunctionSpec = FunctionSpec {
 /// `map_entries(map)`
 pub(super) const MAP_ENTRIES: FunctionSpec = FunctionSpec {
     name: "map_entries",
-    signature: |arguments| of_map(arguments, |key, value| list_of(entry_kind(key, value))),
-    kernel: |arguments, _, rows| {
-        crate::functions::time::columns::unary(&arguments[0], rows, |entries| Ok(entries.clone()))
-    },
+    signature: |arguments| of_map(arguments, |key, value| list_of(pair_kind(key, value))),
+    kernel: |arguments, kind, rows| pairs(&arguments[0], kind, rows),
     doc: "The entries of a map as structs of a key and a value.",
     example: ("map_entries(map(['a'], [1]))", "[{\"key\": \"a\", \"value\": 1}]"),
     ..ordinary("struct")
@@ -86,18 +83,18 @@ pub(super) const MAP_EXTRACT: FunctionSpec = FunctionSpec {
 };
 
 pub(super) fn entry_kind(key: DataType, value: DataType) -> DataType {
+    map_entry_arrow(key, value)
+}
+
+/// Returns the type of a struct of a key and a value.
+fn pair_kind(key: DataType, value: DataType) -> DataType {
     DataType::Struct(vec![Field::new("key", key, true), Field::new("value", value, true)].into())
 }
 
 /// Returns the types of key and value if the type is that of a map.
 pub(super) fn entry_of(kind: &DataType) -> Option<(DataType, DataType)> {
-    let DataType::Struct(fields) = item_kind(kind)? else { return None };
-    match fields.as_ref() {
-        [key, value] if key.name() == "key" && value.name() == "value" => {
-            Some((key.data_type().clone(), value.data_type().clone()))
-        }
-        _ => None,
-    }
+    let (key, value) = map_kinds(kind)?;
+    Some((key.clone(), value.clone()))
 }
 
 fn of_map(arguments: &[ArgumentKind<'_>], result: impl Fn(DataType, DataType) -> DataType) -> Option<CallKinds> {
@@ -144,6 +141,17 @@ fn make(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
     ];
     let entries = StructArray::try_new(fields, columns, None).map_err(failed)?;
     lists_of(kind, offsets, Arc::new(entries), Some(validity.into()))
+}
+
+/// Returns the entries of maps as structs of a key and a value.
+fn pairs(maps: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    crate::functions::time::columns::unary(maps, rows, |maps| {
+        let lists = maps.as_list::<i32>();
+        let entries = lists.values().as_struct();
+        let Some(DataType::Struct(fields)) = item_kind(kind) else { return Err(failed(format!("pairs of type {kind}"))) };
+        let pairs = StructArray::try_new(fields, entries.columns().to_vec(), entries.nulls().cloned()).map_err(failed)?;
+        lists_of(kind, lists.value_offsets().to_vec(), Arc::new(pairs), lists.nulls().cloned())
+    })
 }
 
 /// Returns the keys (0) or the values (1) of maps.

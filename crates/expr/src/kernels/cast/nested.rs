@@ -1,13 +1,15 @@
 //! Casts lists item by item, and structs field by field.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StructArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, StructArray, new_null_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::{FieldRef, Fields};
-use rowmill_base::{Error, Result};
+use arrow::datatypes::{DataType, FieldRef, Fields};
+use rowmill_base::{Error, ErrorKind, Result, map_entry_kinds};
 
 use super::cast;
+use crate::functions::keys_of;
 use crate::kinds::arrow_failed;
 
 /// Returns the positions in `from` of the fields of `to`, found by name. A field that `from` lacks becomes NULL.
@@ -31,7 +33,43 @@ pub(super) fn cast_list(array: &ArrayRef, item: &FieldRef, or_null: bool) -> Res
     let items = cast(&own, item.data_type(), or_null)?;
     let offsets: Vec<i32> = list.offsets().iter().map(|offset| offset - first).collect();
     let list = ListArray::try_new(Arc::clone(item), OffsetBuffer::new(offsets.into()), items, list.nulls().cloned());
-    Ok(Arc::new(list.map_err(arrow_failed)?))
+    let list = list.map_err(arrow_failed)?;
+    if map_entry_kinds(item.data_type()).is_some() {
+        check_keys(&list)?;
+    }
+    Ok(Arc::new(list))
+}
+
+/// Gives maps the form that they have outside of the engine.
+pub(super) fn to_arrow_map(array: &ArrayRef, entries: &FieldRef) -> Result<ArrayRef> {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return Err(Error::internal("the entries of a map are structs"));
+    };
+    let list = array.as_list::<i32>();
+    let first = list.offsets().first().copied().unwrap_or_default();
+    let last = list.offsets().last().copied().unwrap_or_default();
+    let own = list.values().slice(first as usize, (last - first) as usize);
+    let columns = own.as_struct().columns().iter().zip(fields);
+    let columns = columns.map(|(column, field)| cast(column, field.data_type(), false)).collect::<Result<Vec<_>>>()?;
+    let structs = StructArray::try_new(fields.clone(), columns, None).map_err(arrow_failed)?;
+    let offsets: Vec<i32> = list.offsets().iter().map(|offset| offset - first).collect();
+    let offsets = OffsetBuffer::new(offsets.into());
+    let map = MapArray::try_new(Arc::clone(entries), offsets, structs, list.nulls().cloned(), false);
+    Ok(Arc::new(map.map_err(arrow_failed)?))
+}
+
+/// Returns an error if a map has a key twice, which happens if different keys become one in a cast.
+fn check_keys(maps: &ListArray) -> Result<()> {
+    let keys = maps.values().as_struct().column(0);
+    let [rows] = keys_of([keys])?;
+    for (row, range) in maps.offsets().windows(2).enumerate() {
+        let mut known = HashSet::new();
+        let range = range[0] as usize..range[1] as usize;
+        if maps.is_valid(row) && range.clone().any(|entry| keys.is_null(entry) || !known.insert(rows.row(entry).data())) {
+            return Err(Error::new(ErrorKind::InvalidParameter, "a key occurs twice in a map, or is NULL, after the cast"));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn cast_struct(array: &ArrayRef, fields: &Fields, or_null: bool) -> Result<ArrayRef> {

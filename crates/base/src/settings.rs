@@ -34,6 +34,8 @@ pub enum SettingKind {
     Choice(&'static [&'static str]),
     /// The path of a folder.
     Folder,
+    /// A time zone. The caller of [`Settings::set`] must have checked and spelled the name; an empty one is UTC.
+    TimeZone,
 }
 
 /// The value of a setting.
@@ -47,6 +49,8 @@ pub enum SettingValue {
     Choice(&'static str),
     /// A path; `None` if the database chooses.
     Folder(Option<Arc<str>>),
+    /// A time zone; `None` is UTC.
+    TimeZone(Option<Arc<str>>),
 }
 
 /// One row of the table of settings.
@@ -145,6 +149,14 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Flag(false),
         doc: "Whether a statement at READ COMMITTED waits for a keyed row that another open transaction has written, \
               and then runs again; otherwise the later commit fails. Connections of the server wait by default.",
+    },
+    Setting {
+        name: "timezone",
+        kind: SettingKind::TimeZone,
+        scope: SettingScope::Connection,
+        default: SettingValue::TimeZone(None),
+        doc: "The time zone in which instants are shown, and in which texts without an offset are read as instants: \
+              a name such as 'Europe/Berlin' or an offset such as '+02:00'.",
     },
     database(number(
         "relaxed_sync_ms",
@@ -299,6 +311,7 @@ impl Settings {
                 let word = words.iter().find(|word| word.eq_ignore_ascii_case(text.trim()));
                 SettingValue::Choice(word.ok_or_else(|| bad(format!("one of {}", words.join(", "))))?)
             }
+            SettingKind::TimeZone => SettingValue::TimeZone((!text.is_empty()).then(|| text.into())),
             SettingKind::Folder if text.is_empty() => SettingValue::Folder(None),
             SettingKind::Folder => SettingValue::Folder(Some(text.into())),
         };
@@ -326,6 +339,7 @@ impl Settings {
             SettingValue::Flag(value) => value.to_string(),
             SettingValue::Choice(word) => (*word).to_owned(),
             SettingValue::Folder(path) => path.as_deref().unwrap_or_default().to_owned(),
+            SettingValue::TimeZone(zone) => zone.as_deref().unwrap_or("UTC").to_owned(),
         })
     }
 
@@ -372,6 +386,14 @@ impl Settings {
         match self.value(name) {
             SettingValue::Folder(path) => path.as_deref(),
             other => panic!("the setting {name} must be a folder, but it is {other:?}"),
+        }
+    }
+
+    /// Returns the time zone of the connection; `None` for UTC.
+    pub fn time_zone(&self) -> Option<&str> {
+        match self.value("timezone") {
+            SettingValue::TimeZone(zone) => zone.as_deref(),
+            other => panic!("the time zone must be a zone, but it is {other:?}"),
         }
     }
 

@@ -13,6 +13,7 @@
 //! - `unscaled`: the integers that hold decimals.
 //! - `kinds`: properties of types that all of them need, and errors that name a type.
 //! - `display`: the SQL text of an expression.
+//! - `session_zone`: the time zone of the session, while a statement is bound.
 //! - `time_buckets`: the beginnings of buckets of time, also in time zones.
 //! - `text`: the text form of every type, read and written. No other code may read values from text.
 
@@ -24,6 +25,7 @@ pub mod json;
 pub mod kernels;
 pub mod kinds;
 mod regexp;
+pub mod session_zone;
 pub mod sketch;
 pub mod text;
 pub mod time_buckets;

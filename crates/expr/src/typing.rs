@@ -15,6 +15,7 @@ mod casts;
 mod common;
 mod decimal_digits;
 mod operators;
+mod zones;
 
 #[cfg(test)]
 pub(crate) use casts::can_cast;

@@ -59,7 +59,7 @@ impl<'c> Answer<'c> {
     pub fn to_batch(&self) -> Result<RecordBatch> {
         let kinds = self.rows.kinds().iter().enumerate();
         let fields: Vec<Field> = kinds.map(|(at, kind)| Field::new(at.to_string(), kind.arrow(), true)).collect();
-        outside_batch(self.rows.to_batch(&Arc::new(Schema::new(fields)))?)
+        outside_batch(self.rows.to_batch(&Arc::new(Schema::new(fields)))?, None)
     }
 
     fn value(&self, row: usize, column: usize) -> Result<ValueRef<'c>> {

@@ -183,12 +183,13 @@ impl Connection {
     /// Runs one or several statements, in order, and hands each outcome to `each`. If one of them cannot be parsed, we
     /// run none.
     pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
-        self.session.run_all(sql, |outcome| each(outcome.outside()))
+        self.session.run_all(sql, |outcome, zone| each(outcome.outside(zone)))
     }
 
     /// Runs the only statement of a text and returns its outcome.
     pub fn run_one(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Outcome> {
-        Ok(self.session.run_text(sql, params)?.outside())
+        let outcome = self.session.run_text(sql, params)?;
+        Ok(outcome.outside(self.session.zone()))
     }
 
     /// Adds batches of Arrow as a table of this connection, until it closes. The batches are shared, not copied, if

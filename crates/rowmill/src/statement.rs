@@ -97,7 +97,9 @@ impl Statement {
 
     /// Runs the statement with borrowed values for its parameters.
     pub fn run_with(&self, connection: &mut Connection, params: &[Param<'_>]) -> Result<Outcome> {
-        Ok(connection.session().run(&self.0.parsed, params)?.outside())
+        let session = connection.session();
+        let outcome = session.run(&self.0.parsed, params)?;
+        Ok(outcome.outside(session.zone()))
     }
 
     fn run_values(&self, connection: &mut Connection, params: impl Params) -> Result<Outcome> {

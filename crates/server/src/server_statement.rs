@@ -192,6 +192,9 @@ impl PgSession {
                 let mode = if value.map_or(self.reads_only(), is_on) { "READ ONLY" } else { "READ WRITE" };
                 self.connection.execute_batch(&format!("SET TRANSACTION {mode}"))?;
             }
+            name if name.eq_ignore_ascii_case("timezone") => {
+                self.set_zone(value)?.iter().for_each(|setting| client.put(&setting.message()));
+            }
             name => {
                 let reported = self.settings.set(name, value)?;
                 reported.iter().for_each(|setting| client.put(&setting.message()));

@@ -98,6 +98,9 @@ impl PgSession {
 
     /// Gives a setting the value that the client wants at its start.
     pub(crate) fn set_at_start(&mut self, name: &str, value: &str) -> Result<(), WireError> {
+        if name.eq_ignore_ascii_case("timezone") {
+            return self.set_zone(Some(value)).map(drop);
+        }
         if ClientSettings::is_known(name) {
             self.settings.set(name, Some(value))?;
             self.note_application();
@@ -109,6 +112,19 @@ impl PgSession {
             name => format!("SET \"{name}\" = '{}'", value.replace('\'', "''")),
         };
         self.connection.execute_batch(&sql).map(|_| ()).map_err(|error| WireError::of(&error))
+    }
+
+    /// Sets the time zone of the engine, or gives it its first value again. Returns what clients must be told.
+    pub(crate) fn set_zone(&mut self, value: Option<&str>) -> Result<Option<ReportedSetting>, WireError> {
+        let sql = match value {
+            Some(value) => format!("SET TIME ZONE '{}'", value.replace('\'', "''")),
+            None => "RESET timezone".to_owned(),
+        };
+        let of = |error: rowmill::Error| WireError::of(&error);
+        self.connection.execute_batch(&sql).map_err(of)?;
+        // Clients are told the spelling of the engine.
+        let zone = self.connection.settings().show("timezone").map_err(of)?;
+        self.settings.set("TimeZone", Some(&zone))
     }
 
     /// Whether transactions refuse to write unless they say otherwise.

@@ -27,6 +27,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use crate::files::convert::{NotConverted, convert, is_convertible};
 use crate::files::report::Complaint;
+use rowmill_expr::session_zone::assigned_in_zone;
 use rowmill_expr::text::calendar::units_per_second;
 
 /// Converts `values` to the type `kind` of the column `column`. Does not check NOT NULL or the length of a
@@ -35,6 +36,11 @@ pub(crate) fn assign(values: &ArrayRef, kind: &SqlType, column: &str) -> Result<
     // Values that already have the column's type need no conversion.
     if *values.data_type() == kind.arrow() {
         return Ok(Arc::clone(values));
+    }
+    if let Some(moved) = assigned_in_zone(values, &kind.arrow())?
+        && moved.data_type() != values.data_type()
+    {
+        return assign(&moved, kind, column);
     }
     let target = match kind {
         SqlType::Text { .. } => &SqlType::TEXT,

@@ -1,5 +1,5 @@
-//! The settings of other databases that a session of Rowmill has in one form only: the search path, the schema, and the
-//! time zone. Setting them to that form is accepted, because programs do so when they connect.
+//! The settings of other databases that a session of Rowmill has in one form only: the search path and the schema.
+//! Setting them to that form is accepted, because programs do so when they connect.
 
 use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::ast::{Expr, ObjectName, Use};
@@ -8,33 +8,22 @@ use crate::names::DEFAULT_SCHEMA;
 use crate::session::Work;
 use crate::settings::value_text;
 
-/// The time zone of all sessions.
-const TIME_ZONE: &str = "UTC";
-
-/// Names of the time zone UTC.
-const UTC_NAMES: &[&str] = &["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "z", "+00", "+00:00", "0", "local", "default"];
-
 /// Whether `name` is one of these settings.
 pub(crate) fn is_name_setting(name: &str) -> bool {
-    matches!(name, "search_path" | "schema" | "timezone" | "time zone")
+    matches!(name, "search_path" | "schema")
 }
 
-/// Returns the value of a setting.
-pub(crate) fn value_of(name: &str) -> &'static str {
-    if matches!(name, "search_path" | "schema") { DEFAULT_SCHEMA } else { TIME_ZONE }
-}
+/// The value of both settings.
+pub(crate) const VALUE: &str = DEFAULT_SCHEMA;
 
 /// Runs `SET name = values`.
-pub(crate) fn set(work: &mut Work<'_>, name: &str, values: &[Expr]) -> Result<()> {
+pub(crate) fn set(work: &mut Work<'_>, values: &[Expr]) -> Result<()> {
     let mut texts = Vec::with_capacity(values.len());
     for value in values {
         // DuckDB takes the whole path as one text.
         texts.extend(value_text(value)?.split(',').map(|text| text.trim().trim_matches('"').to_owned()));
     }
-    match name {
-        "search_path" | "schema" => use_path(work, &texts),
-        _ => use_zone(&texts.join(",")),
-    }
+    use_path(work, &texts)
 }
 
 /// Runs `USE name`.
@@ -73,12 +62,4 @@ fn use_path(work: &mut Work<'_>, path: &[String]) -> Result<()> {
             Err(Error::new(ErrorKind::UndefinedSchema, message).hint("SHOW SCHEMAS lists the schemas"))
         }
     }
-}
-
-fn use_zone(name: &str) -> Result<()> {
-    if UTC_NAMES.contains(&name.to_lowercase().as_str()) {
-        return Ok(());
-    }
-    let message = format!("the time zone of a session is {TIME_ZONE}, and cannot be '{name}'");
-    Err(Error::new(ErrorKind::Unsupported, message).hint(format!("convert a value: time AT TIME ZONE '{name}'")))
 }

@@ -9,11 +9,12 @@ use rowmill_base::{
     EXTENSION_NAME_KEY, Error, JSON_EXTENSION, NumberedType, Result, is_json, map_kinds, with_arrow_maps,
 };
 use rowmill_expr::kernels::cast::cast;
+use rowmill_expr::session_zone::SessionZone;
 
 use crate::outcome::{Outcome, RowStream};
 
 /// Returns a column of a result, or a part of one, with the type that it has outside of the engine.
-fn outside_field(field: &Field) -> Field {
+fn outside_field(field: &Field, zone: Option<SessionZone>) -> Field {
     let mut metadata = field.metadata().clone();
     let kind = match field.data_type() {
         kind if is_json(kind) => {
@@ -22,19 +23,21 @@ fn outside_field(field: &Field) -> Field {
         }
         kind if NumberedType::of_arrow(kind).is_some() => DataType::Utf8View,
         kind if map_kinds(kind).is_some() => match with_arrow_maps(kind) {
-            DataType::Map(entries, is_sorted) => DataType::Map(Arc::new(outside_field(&entries)), is_sorted),
+            DataType::Map(entries, is_sorted) => DataType::Map(Arc::new(outside_field(&entries, zone)), is_sorted),
             other => other,
         },
-        DataType::List(item) => DataType::List(Arc::new(outside_field(item))),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| outside_field(field)).collect()),
+        DataType::List(item) => DataType::List(Arc::new(outside_field(item, zone))),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| outside_field(field, zone)).collect()),
+        // The values stay the same, and the type tells the zone in which they are shown.
+        DataType::Timestamp(unit, Some(_)) if let Some(zone) = zone => DataType::Timestamp(*unit, Some(zone.name.into())),
         kind => kind.clone(),
     };
     Field::new(field.name(), kind, field.is_nullable()).with_metadata(metadata)
 }
 
 /// Returns the schema of a result, if a column must be converted.
-pub(crate) fn outside_schema(schema: &SchemaRef) -> Option<SchemaRef> {
-    let fields: Vec<Field> = schema.fields().iter().map(|field| outside_field(field)).collect();
+pub(crate) fn outside_schema(schema: &SchemaRef, zone: Option<SessionZone>) -> Option<SchemaRef> {
+    let fields: Vec<Field> = schema.fields().iter().map(|field| outside_field(field, zone)).collect();
     let is_same = fields.iter().zip(schema.fields()).all(|(outside, own)| outside.data_type() == own.data_type());
     (!is_same).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
@@ -48,18 +51,18 @@ fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 /// Converts a batch of the engine for callers outside of it.
-pub fn outside_batch(batch: RecordBatch) -> Result<RecordBatch> {
-    match outside_schema(batch.schema_ref()) {
+pub fn outside_batch(batch: RecordBatch, zone: Option<SessionZone>) -> Result<RecordBatch> {
+    match outside_schema(batch.schema_ref(), zone) {
         Some(schema) => with_schema(&batch, &schema),
         None => Ok(batch),
     }
 }
 
 impl Outcome {
-    /// The outcome for callers outside of the engine.
-    pub fn outside(self) -> Outcome {
+    /// The outcome for callers outside of the engine, who see instants in a time zone.
+    pub fn outside(self, zone: Option<SessionZone>) -> Outcome {
         let Outcome::Rows(stream) = self else { return self };
-        Outcome::Rows(match outside_schema(&stream.schema()) {
+        Outcome::Rows(match outside_schema(&stream.schema(), zone) {
             Some(schema) => {
                 let own = Arc::clone(&schema);
                 RowStream::new(own, stream.map(move |batch| with_schema(&batch?, &schema)))

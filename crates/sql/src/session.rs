@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_exec::workers::Workers;
 use rowmill_plan::Constant;
@@ -71,6 +72,8 @@ pub struct Session {
     listed: Option<ConnectionGuard>,
     /// A number that changes with every change of a setting.
     settings_version: u64,
+    /// The time zone of the settings; `None` is UTC.
+    zone: Option<SessionZone>,
     /// The tables and functions that the connection has added for its own statements.
     objects: Arc<SessionObjects>,
     /// The schema of the connection's temporary tables, once it has made one.
@@ -139,6 +142,7 @@ impl Session {
             connections: Arc::default(),
             listed: None,
             settings_version: 0,
+            zone: None,
             objects: Arc::default(),
             temporary: None,
             named_statements: NamedStatements::default(),
@@ -274,7 +278,10 @@ impl Session {
         let (started, now_us, progress) = (Instant::now(), now_us(), self.progress.clone());
         let mut this =
             Work { session: self, statement, params, cancel, started, now_us, clock: None, progress, objects: None };
-        let done = with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)));
+        let zone = this.session.zone;
+        let done = with_session_zone(zone, || {
+            with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
+        });
         done.map_err(|error| statement.placed(error))
     }
 
@@ -430,6 +437,26 @@ impl Session {
     /// Returns the settings as this connection sees them.
     pub fn settings(&self) -> Settings {
         self.settings.clone()
+    }
+
+    /// The time zone in which the results of the session show instants; `None` is UTC.
+    pub fn zone(&self) -> Option<SessionZone> {
+        self.zone
+    }
+
+    /// Takes the zone of the settings over.
+    fn note_zone(&mut self) -> Result<()> {
+        self.zone = self.settings.time_zone().map(SessionZone::of).transpose()?;
+        Ok(())
+    }
+
+    /// Runs `run` on the texts of this session, which are read in its time zone.
+    #[inline]
+    fn in_zone<T>(&mut self, run: impl FnOnce(&mut Session) -> T) -> T {
+        match self.zone {
+            None => run(self),
+            zone => with_session_zone(zone, || run(self)),
+        }
     }
 
     /// Copies the settings that other connections have changed for the whole database.
@@ -685,7 +712,7 @@ impl Work<'_> {
         }
         self.session.settings_version += 1;
         self.session.refresh_settings();
-        Ok(())
+        self.session.note_zone()
     }
 
     /// Sets a setting of the connection to the value that the database was opened with.
@@ -700,7 +727,8 @@ impl Work<'_> {
         }
         let opened = self.session.engine.settings();
         self.session.settings_version += 1;
-        self.session.settings.copy(name, &opened).map(|_| ())
+        self.session.settings.copy(name, &opened)?;
+        self.session.note_zone()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, SettingScope, Settings};
+use rowmill_expr::session_zone::SessionZone;
 use sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
 
 use crate::name_settings;
@@ -29,7 +30,7 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
         return Ok(Outcome::Done { tag: "SET" });
     }
     if let Set::SetTimeZone { local: false, value } = set {
-        name_settings::set(work, "timezone", std::slice::from_ref(value))?;
+        set_zone(work, value)?;
         return Ok(Outcome::Done { tag: "SET" });
     }
     let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
@@ -38,18 +39,39 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
     };
     let name = setting_name(variable);
     if name_settings::is_name_setting(&name) {
-        name_settings::set(work, &name, values)?;
+        name_settings::set(work, values)?;
         return Ok(Outcome::Done { tag: "SET" });
     }
     let [value] = values.as_slice() else {
         return Err(Error::new(ErrorKind::InvalidParameter, format!("the setting {name} takes one value")));
     };
-    if is_default(value) {
+    if name == TIME_ZONE {
+        set_zone(work, value)?;
+    } else if is_default(value) {
         work.reset_setting(&name)?;
     } else {
         work.set(&name, &value_text(value)?)?;
     }
     Ok(Outcome::Done { tag: "SET" })
+}
+
+/// The setting that also has two words for a name.
+const TIME_ZONE: &str = "timezone";
+
+/// Sets the time zone of the session. `LOCAL` and `DEFAULT` mean the one that it began with.
+fn set_zone(work: &mut Work<'_>, value: &Expr) -> Result<()> {
+    let text = match value {
+        Expr::Interval(interval) => match &*interval.value {
+            Expr::Value(value) => value.value.clone().into_string().unwrap_or_default(),
+            other => return Err(not_a_value(&other.to_string())),
+        },
+        value => value_text(value)?,
+    };
+    if is_default(value) || text.eq_ignore_ascii_case("local") || text.eq_ignore_ascii_case("default") {
+        return work.reset_setting(TIME_ZONE);
+    }
+    let spelled = SessionZone::spelled(&text)?;
+    work.set(TIME_ZONE, spelled.as_deref().unwrap_or_default())
 }
 
 /// Sets the durability of the open transaction: whether its commit waits for the disk.
@@ -77,10 +99,11 @@ pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
 /// Runs `SHOW name` and `SHOW ALL`.
 pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
     let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ").replace(" . ", ".");
+    let name = if name == "time zone" { TIME_ZONE.to_owned() } else { name };
     let batch = if name == "all" {
         all(work.settings())?
     } else if name_settings::is_name_setting(&name) {
-        text_batch(&[(&name, vec![name_settings::value_of(&name).to_owned()])])?
+        text_batch(&[(&name, vec![name_settings::VALUE.to_owned()])])?
     } else {
         let setting = Settings::describe(&name)?;
         text_batch(&[(setting.name, vec![work.settings().show(setting.name)?])])?

@@ -34,7 +34,7 @@ pub struct StatementShape {
 impl StatementShape {
     fn of_rows(columns: Option<SchemaRef>, parameters: &[Option<DataType>]) -> StatementShape {
         let kind = |kind: &Option<DataType>| kind.as_ref().and_then(SqlType::from_arrow);
-        let columns = columns.map(|schema| outside_schema(&schema).unwrap_or(schema));
+        let columns = columns.map(|schema| outside_schema(&schema, None).unwrap_or(schema));
         StatementShape { parameters: parameters.iter().map(kind).collect(), declared: Vec::new(), columns }
     }
 }
@@ -83,7 +83,7 @@ impl Session {
     /// Returns the shape of a statement without parameters. Only running it tells its columns, if it has any.
     fn shape_by_run(&mut self, statement: &Statement, has_columns: bool) -> Result<StatementShape> {
         let columns = match has_columns {
-            true => match self.run_in_engine(statement, &[])?.outside() {
+            true => match self.run_in_engine(statement, &[])?.outside(self.zone) {
                 Outcome::Rows(rows) => Some(rows.schema()),
                 Outcome::Changed { .. } | Outcome::Done { .. } => None,
             },

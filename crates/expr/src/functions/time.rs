@@ -11,6 +11,7 @@ mod epoch;
 mod field;
 mod fields;
 mod format;
+mod instant_text;
 mod make;
 mod names;
 mod part;
@@ -26,9 +27,9 @@ pub use bucket::{MONTHS_ORIGIN_DAY, ORIGIN_DAY};
 pub(super) use clock::CLOCK;
 pub(super) use difference::DIFFERENCES;
 pub(super) use epoch::EPOCHS;
-pub(super) use fields::FIELDS;
+pub(crate) use fields::FIELDS;
 pub(super) use format::FORMATS;
-pub(super) use names::NAMES;
+pub(crate) use names::NAMES;
 
 /// Returns an error if there is no time zone with a name or offset.
 pub fn time_zone(name: &str) -> rowmill_base::Result<()> {
@@ -58,6 +59,9 @@ pub(super) static TIME: &[FunctionSpec] = &[
     zone::AT_TIME_ZONE,
     zone::TIMEZONE,
     zone::TO_LOCAL_TIME,
+    instant_text::INSTANT_TEXT,
+    instant_text::TEXT_INSTANT,
+    instant_text::ZONE_OFFSET,
 ];
 
 #[cfg(test)]

@@ -28,8 +28,10 @@ use super::json::{checked, items, members, unescape};
 use super::map_text::{entries, is_json_object};
 use super::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
-    parse_numbered, parse_time, parse_timestamp, parse_uuid,
+    parse_instant, parse_numbered, parse_time, parse_timestamp, parse_uuid,
 };
+
+use crate::session_zone::{SessionZone, session_zone};
 
 /// The texts of a column, row by row.
 pub trait BuilderTexts {
@@ -79,8 +81,9 @@ enum BuilderValues {
     WideNumbered(PrimitiveBuilder<Decimal256Type>, &'static NumberedType),
     Date(PrimitiveBuilder<Date32Type>),
     Time(PrimitiveBuilder<Time64MicrosecondType>),
-    /// Units since 1970, the unit, and whether the type has a time zone. The array gets its unit at the end.
-    Timestamp(PrimitiveBuilder<Int64Type>, TimeUnit, bool),
+    /// Units since 1970, the unit, and whether the type has a time zone. The array gets its unit at the end. Texts
+    /// without an offset are read in the zone, which is that of the session.
+    Timestamp(PrimitiveBuilder<Int64Type>, TimeUnit, bool, Option<SessionZone>),
     Interval(PrimitiveBuilder<IntervalMonthDayNanoType>),
     Text(StringViewBuilder, Option<u32>),
     Blob(BinaryViewBuilder, Vec<u8>),
@@ -164,9 +167,12 @@ macro_rules! with_primitive {
                 let $parse = |text: &str| parse_numbered::<i256>(text, kind);
                 $body
             }
-            BuilderValues::Timestamp($builder, unit, _) => {
+            BuilderValues::Timestamp($builder, unit, _, zone) => {
                 let per_second = units_per_second(*unit);
-                let $parse = |text: &str| parse_timestamp(text, per_second);
+                let $parse = |text: &str| match zone {
+                    None => parse_timestamp(text, per_second),
+                    Some(zone) => parse_instant(text, per_second, *zone),
+                };
                 $body
             }
             $($others)*
@@ -230,7 +236,8 @@ impl ColumnBuilder {
             SqlType::Date => BuilderValues::Date(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Time => BuilderValues::Time(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Timestamp { unit, zoned } => {
-                BuilderValues::Timestamp(PrimitiveBuilder::with_capacity(rows), *unit, *zoned)
+                let zone = session_zone().filter(|_| *zoned);
+                BuilderValues::Timestamp(PrimitiveBuilder::with_capacity(rows), *unit, *zoned, zone)
             }
             SqlType::Interval => BuilderValues::Interval(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Text { chars_max } => BuilderValues::Text(StringViewBuilder::with_capacity(rows), *chars_max),
@@ -376,7 +383,7 @@ impl ColumnBuilder {
 
     /// The array of all rows. Leaves the builder empty.
     pub fn finish(&mut self) -> ArrayRef {
-        if let BuilderValues::Timestamp(builder, unit, zoned) = &mut self.values {
+        if let BuilderValues::Timestamp(builder, unit, zoned, _) = &mut self.values {
             let (_, values, nulls) = builder.finish().into_parts();
             return timestamps(values, nulls, *unit, *zoned);
         }

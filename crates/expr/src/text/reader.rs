@@ -10,6 +10,9 @@
 use arrow::datatypes::{IntervalMonthDayNano, i256};
 use rowmill_base::{NumberedNative, NumberedType};
 
+use crate::functions::time::zone::instant_of;
+use crate::session_zone::SessionZone;
+
 use crate::text::calendar::{days_in_month, days_of_date};
 use crate::unscaled::Unscaled;
 
@@ -215,6 +218,17 @@ pub fn parse_timestamp(text: &str, units_per_second: i64) -> Parsed<i64> {
     i64::try_from(value).map_err(|_| Problem::OutOfRange)
 }
 
+/// Reads an instant as [`parse_timestamp`] does, except that a text without an offset is read in a zone.
+pub(crate) fn parse_instant(text: &str, units_per_second: i64, zone: SessionZone) -> Parsed<i64> {
+    let value = parse_timestamp(text, units_per_second)?;
+    // The offset is what follows the time: a sign, or the letter of UTC. A date has none.
+    let time = text.find([' ', 'T', 't']).map_or("", |at| &text[at + 1..]);
+    if time.contains(['+', '-', 'Z', 'z', 'U']) {
+        return Ok(value);
+    }
+    instant_of(value, units_per_second, zone.zone).ok_or(Problem::OutOfRange)
+}
+
 /// Reads the date at the beginning of the bytes. Returns its days since 1970 and the bytes after it.
 #[inline]
 fn date_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
@@ -302,13 +316,18 @@ fn zone(bytes: &[u8]) -> Parsed<i64> {
         [b':', rest @ ..] => digits(rest, 2, 2)?,
         _ => digits(rest, 2, 2)?,
     };
+    // Offsets of the time before zones were common have seconds.
+    let (seconds, rest) = match rest {
+        [b':', rest @ ..] => digits(rest, 2, 2)?,
+        _ => (0, rest),
+    };
     if !rest.is_empty() {
         return Err(Problem::Malformed);
     }
-    if hours > 18 || minutes > 59 {
+    if hours > 18 || minutes > 59 || seconds > 59 {
         return Err(Problem::OutOfRange);
     }
-    Ok(sign * i64::from(hours * 3_600 + minutes * 60))
+    Ok(sign * i64::from(hours * 3_600 + minutes * 60 + seconds))
 }
 
 /// Reads an interval, for example `1 year 2 mons -3 days 04:05:06.789`, with its parts in any order and number. Also

@@ -21,6 +21,7 @@
 
 use std::fmt::Write;
 
+use arrow::array::timezone::Tz;
 use arrow::array::{
     StructArray, Array, ArrayAccessor, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
     FixedSizeListArray, Float16Array, LargeBinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
@@ -35,6 +36,7 @@ use arrow::datatypes::{
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX, is_json, is_json_field, map_kinds};
 
+use crate::functions::time::zone::{shown_at, zone_called};
 use crate::text::map_text::write_part;
 use crate::text::calendar::{CivilDate, date_of_days, units_per_second};
 use crate::unscaled::{Unscaled, write_wide_digits};
@@ -79,7 +81,7 @@ enum WrittenValues<'a> {
     Timestamp {
         values: ScalarBuffer<i64>,
         units_per_second: i64,
-        zoned: bool,
+        zone: ShownZone,
     },
     Months(&'a [i32]),
     DayTime(&'a PrimitiveArray<IntervalDayTimeType>),
@@ -203,7 +205,10 @@ impl<'a> WrittenValues<'a> {
             DataType::Timestamp(unit, zone) => WrittenValues::Timestamp {
                 values: raw_buffer(array),
                 units_per_second: units_per_second(*unit),
-                zoned: zone.is_some(),
+                zone: match zone.as_deref() {
+                    None => ShownZone::Local,
+                    Some(zone) => zone_called(zone).map_or(ShownZone::Utc, |named| ShownZone::of(zone, named)),
+                },
             },
             DataType::Duration(unit) => WrittenValues::Duration(raw_buffer(array), units_per_second(*unit)),
             DataType::Interval(IntervalUnit::YearMonth) => WrittenValues::Months(slice::<IntervalYearMonthType>(array)),
@@ -295,9 +300,10 @@ impl<'a> WrittenValues<'a> {
             WrittenValues::Millis(values) => write_date(values[row].div_euclid(86_400_000), out),
             WrittenValues::Clock32(values, per_second) => write_clock(values[row].into(), *per_second, out),
             WrittenValues::Clock64(values, per_second) => write_clock(values[row], *per_second, out),
-            WrittenValues::Timestamp { values, units_per_second, zoned } => {
-                write_timestamp(values[row], *units_per_second, *zoned, out);
-            }
+            WrittenValues::Timestamp { values, units_per_second, zone } => match zone {
+                ShownZone::Zone(zone) => write_instant(values[row], *units_per_second, *zone, out),
+                zone => write_timestamp(values[row], *units_per_second, matches!(zone, ShownZone::Utc), out),
+            },
             WrittenValues::Months(values) => write_interval(values[row], 0, 0, out),
             WrittenValues::DayTime(values) => {
                 let value = values.value(row);
@@ -569,6 +575,37 @@ fn write_fraction(part: i64, per_second: i64, out: &mut String) {
         out.push(char::from(b'0' + (rest / unit) as u8));
         rest %= unit;
         unit /= 10;
+    }
+}
+
+/// The zone in which timestamps are shown.
+#[derive(Clone, Copy)]
+enum ShownZone {
+    /// None: they are no instants.
+    Local,
+    Utc,
+    Zone(Tz),
+}
+
+impl ShownZone {
+    fn of(name: &str, zone: Tz) -> ShownZone {
+        if name == "UTC" { ShownZone::Utc } else { ShownZone::Zone(zone) }
+    }
+}
+
+/// Writes an instant as a clock in a zone shows it, with its offset: `2013-07-31 14:00:00+02`.
+pub(crate) fn write_instant(value: i64, units_per_second: i64, zone: Tz, out: &mut String) {
+    let Some(shown) = shown_at(value, units_per_second, zone) else {
+        return write_timestamp(value, units_per_second, true, out);
+    };
+    write_timestamp(shown, units_per_second, false, out);
+    let seconds = (shown - value) / units_per_second;
+    let (sign, seconds) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs());
+    let _ = write!(out, "{sign}{:02}", seconds / 3_600);
+    for (part, is_shown) in [(seconds % 3_600 / 60, seconds % 3_600 != 0), (seconds % 60, seconds % 60 != 0)] {
+        if is_shown {
+            let _ = write!(out, ":{part:02}");
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::kernels;
 use crate::kinds::{exact_value, is_number, type_name};
 use crate::text;
 use crate::typing::call;
+use crate::typing::zones::cast_in_zone;
 
 /// Whether values of `from` can be cast to `to`, as far as the types tell.
 pub(crate) fn can_cast(from: &DataType, to: &DataType) -> bool {
@@ -60,6 +61,9 @@ pub fn cast(expr: ScalarExpr, kind: &DataType, or_null: bool) -> Result<ScalarEx
     }
     if !can_cast(&expr.kind, kind) {
         return Err(no_cast(&expr.kind, kind));
+    }
+    if let Some(made) = cast_in_zone(&expr, kind, or_null)? {
+        return Ok(made);
     }
     // The fast path for literal integers.
     if let Some((value, 0)) = expr.as_constant().and_then(exact_value)

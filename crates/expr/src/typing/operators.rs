@@ -7,6 +7,7 @@ use rowmill_plan::function::ArgumentKind;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, Constant, ExprOp, FunctionSpec, ScalarExpr};
 
+use super::zones::call_in_zone;
 use super::casts::{cast, coerce};
 use super::common::{common_kind, comparison_kind, is_open_text};
 use super::decimal_digits::decimal_result;
@@ -263,6 +264,9 @@ pub fn call(function: &'static FunctionSpec, arguments: Vec<ScalarExpr>) -> Resu
         return Err(Error::new(ErrorKind::UndefinedFunction, message)
             .hint("check the order and the types of the arguments; CAST(... AS type) makes another type of one"));
     };
+    if let Some(made) = call_in_zone(function, &arguments)? {
+        return Ok(made);
+    }
     // A signature with another number of arguments is a bug of the function.
     if kinds.arguments.len() != arguments.len() {
         return Err(Error::internal(format!("the signature of {} gives another number of arguments", function.name)));

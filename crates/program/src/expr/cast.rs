@@ -6,6 +6,7 @@
 
 use arrow::compute::{CastOptions, cast_with_options};
 use rowmill_base::{Error, ErrorKind, NumberedNative, NumberedType, Result, SqlType};
+use rowmill_expr::session_zone::session_zone;
 use rowmill_expr::text::json::why_not;
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
@@ -58,9 +59,7 @@ impl Cast {
             _ if from == to => return Some(operand),
             (Some(from), Some(to)) => CastForm::Number(from, to),
             _ => match (from, to) {
-                (from, to) if per_day(from).is_some() && per_day(to).is_some() => {
-                    CastForm::Moment(per_day(from)?, per_day(to)?)
-                }
+                (from, to) if are_moments(from, to) => CastForm::Moment(per_day(from)?, per_day(to)?),
                 // The table itself refuses an assigned text that is too long.
                 (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
@@ -85,7 +84,7 @@ impl Cast {
     pub(super) fn is_assigned(from: &SqlType, to: &SqlType) -> bool {
         let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
         let are_numbers = Number::of(from).is_some() && Number::of(to).is_some();
-        from == to || are_numbers || is_text(from) && is_text(to) || per_day(from).is_some() && per_day(to).is_some()
+        from == to || are_numbers || is_text(from) && is_text(to) || are_moments(from, to)
     }
 
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
@@ -179,6 +178,14 @@ fn per_day(kind: &SqlType) -> Option<i64> {
         SqlType::Timestamp { unit, .. } => Some(86_400 * 10_i64.pow(unit.digits())),
         _ => None,
     }
+}
+
+/// Whether both are dates or timestamps whose units can be converted. The engine must convert between instants and local
+/// times of a time zone other than UTC.
+fn are_moments(from: &SqlType, to: &SqlType) -> bool {
+    let is_zoned = |kind: &SqlType| matches!(kind, SqlType::Timestamp { zoned: true, .. });
+    let in_utc = session_zone().is_none() || is_zoned(from) == is_zoned(to);
+    per_day(from).is_some() && per_day(to).is_some() && in_utc
 }
 
 /// Whether a cast can parse a text as this type.

@@ -29,7 +29,12 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     texts("current_schemas", 1, 1, |_, arguments| {
         CallValue::Texts(if arguments[0] == Some("true") { &[PG_CATALOG, DEFAULT_SCHEMA] } else { &[DEFAULT_SCHEMA] })
     }),
-    text("current_setting", 1, 2, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
+    text("current_setting", 1, 2, |context, arguments| {
+        CallValue::Text(match arguments[0] {
+            Some(name) if name.eq_ignore_ascii_case("timezone") => context.settings.show("timezone").ok(),
+            name => name.and_then(pg_setting),
+        })
+    }),
     // No setting can be changed by a call, so the call gives the value that the setting keeps.
     text("set_config", 3, 3, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
     text("pg_encoding_to_char", 1, 1, |_, _| CallValue::Text(Some("UTF8".to_owned()))),

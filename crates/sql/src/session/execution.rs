@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_plan::Constant;
 use rowmill_program::{Compiled, ProgramScratch, ResultRows, RunEnd};
@@ -74,14 +75,20 @@ impl Session {
         self.run_from(origin, &statement, parameters)
     }
 
-    /// Runs the statements of a text in order and passes each outcome to `each`. If one of them cannot be parsed, none
+    /// Runs the statements of a text in order and passes each outcome to `each`, with the time zone in which the session
+    /// shows instants. If one of them cannot be parsed, none
     /// runs.
-    pub fn run_all(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
+    pub fn run_all(
+        &mut self,
+        sql: &str,
+        mut each: impl FnMut(Outcome, Option<SessionZone>) -> Result<()>,
+    ) -> Result<()> {
         if let Some(outcome) = self.run_lifted(sql)? {
-            return each(outcome);
+            return each(outcome, self.zone);
         }
         for statement in self.parse(sql)? {
-            each(self.run_from(StatementOrigin::Text, &statement, &[])?)?;
+            let outcome = self.run_from(StatementOrigin::Text, &statement, &[])?;
+            each(outcome, self.zone)?;
         }
         Ok(())
     }
@@ -136,7 +143,7 @@ impl Session {
             None => self.make_row_plan(statement, made_for),
         };
         let (Some(plan), Some(open)) = (plan, &mut self.transaction) else { return Ok(false) };
-        open.add_row(&plan, parameters)?;
+        with_session_zone(self.zone, || open.add_row(&plan, parameters))?;
         Ok(true)
     }
 
@@ -196,7 +203,9 @@ impl Session {
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Option<Ran>> {
-        self.until_rows_are_kept(|session| session.run_program_once(origin, statement, parameters))
+        self.in_zone(|session| {
+            session.until_rows_are_kept(|session| session.run_program_once(origin, statement, parameters))
+        })
     }
 
     fn run_program_once(

@@ -116,7 +116,7 @@ impl Session {
         let plan = self.plan_append(schema, table, columns)?;
         let field = |column: &ColumnDef| Field::new(&column.name, column.kind.arrow(), true);
         let schema = Arc::new(Schema::new(plan.columns().map(field).collect::<Vec<_>>()));
-        Ok(outside_schema(&schema).unwrap_or(schema))
+        Ok(outside_schema(&schema, None).unwrap_or(schema))
     }
 
     /// Inserts columns of rows in the open transaction. If that fails, none of them is inserted; the error names the

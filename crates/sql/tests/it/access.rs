@@ -26,7 +26,7 @@ impl RoleTest {
     }
 
     fn host(&mut self, sql: &str) {
-        self.host.run_all(sql, |_| Ok(())).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        self.host.run_all(sql, |_, _| Ok(())).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
     fn session(&self, actor: Actor, folders: FileFolders) -> Session {
@@ -45,7 +45,7 @@ impl RoleTest {
 }
 
 fn run(session: &mut Session, sql: &str) -> Result<()> {
-    session.run_all(sql, |outcome| match outcome {
+    session.run_all(sql, |outcome, _| match outcome {
         Outcome::Rows(mut rows) => rows.try_for_each(|batch| batch.map(|_| ())),
         _ => Ok(()),
     })

@@ -20,7 +20,7 @@ pub(in crate::functions) const TIME_KIND: DataType = DataType::Time64(TimeUnit::
 pub(in crate::functions) const TIMESTAMP_KIND: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Returns the type TIMESTAMP WITH TIME ZONE of a unit.
-pub(in crate::functions) fn instant_kind(unit: TimeUnit) -> DataType {
+pub(crate) fn instant_kind(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some(Arc::from("UTC")))
 }
 

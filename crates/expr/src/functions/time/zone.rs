@@ -104,7 +104,7 @@ pub(crate) fn zone_called(name: &str) -> Result<Tz> {
 }
 
 /// Converts times between UTC and zones. If `kind` has no zone, the direction is from UTC to the zone.
-pub(super) fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
+pub(crate) fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let per_second = units_per_second(unit_of(kind));
     let is_local = matches!(kind, DataType::Timestamp(_, None));
     let nulls = strict_nulls(&[times.clone(), zones.clone()], rows);
@@ -126,7 +126,7 @@ pub(super) fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usi
 }
 
 /// Returns the clock time in `zone` at an instant.
-pub(super) fn shown_at(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
+pub(crate) fn shown_at(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     let utc = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
     let offset = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
     count.checked_add(i64::from(offset) * per_second)
@@ -135,7 +135,7 @@ pub(super) fn shown_at(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
 /// Returns the instant at which the clock in `zone` shows a time. If the clock was set back and shows the time twice,
 /// returns the earlier instant. If the clock was set forward and skips the time, returns the instant that it would have
 /// been without the change.
-fn instant_of(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
+pub(crate) fn instant_of(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     let local: NaiveDateTime = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
     let offset = match zone.offset_from_local_datetime(&local).earliest() {
         Some(offset) => offset,

@@ -11,6 +11,7 @@ use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{Engine, Snapshot, TakenNumbers};
 
 use crate::access::{Access, Authority};
+use crate::advisory_locks::ConnectionLocks;
 use crate::files::FileFolders;
 use crate::open_connections::ConnectionList;
 use crate::running_statements::RunningStatements;
@@ -77,6 +78,8 @@ pub(crate) struct StatementContext {
     pub(crate) transaction_number: i64,
     /// The last numbers that the connection has taken from sequences.
     pub(crate) taken_numbers: Arc<TakenNumbers>,
+    /// The advisory locks of the connection.
+    pub(crate) locks: Arc<ConnectionLocks>,
     /// Who runs the statement.
     pub(crate) authority: Authority,
 }
@@ -104,6 +107,7 @@ impl StatementContext {
             clock: work.clock.clone(),
             transaction_number: work.transaction_number(),
             taken_numbers: Arc::clone(work.session.taken_numbers()),
+            locks: Arc::clone(work.session.locks()),
             authority: work.session.authority().clone(),
         })
     }

@@ -25,9 +25,10 @@
 //!   materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `file_functions`,
 //!   `function_list`, `storage_function`, `table_order_function`, `log_functions`, `memory_functions`,
-//!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`:
-//!   tables and functions that the session itself answers.
+//!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`,
+//!   `advisory_lock_functions`: tables and functions that the session itself answers.
 //!   `session_objects`: those that the program adds to its connection.
+//! - `advisory_locks`: locks whose meaning only programs know.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
 //!   `redaction`: statements as logs may show them.
 //! - `assign`: from the type of a value to the type of its column. `cell_builder`, `row_builder`: columns of rows
@@ -36,6 +37,8 @@
 //!   them, errors that have no other home, errors of exhausted limits, and the places of errors in the text.
 
 mod access;
+mod advisory_lock_functions;
+mod advisory_locks;
 mod assign;
 mod catalog;
 mod cell_builder;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rowmill_base::CommitId;
 
+use crate::advisory_locks::AdvisoryLocks;
 use crate::open_transaction::now_us;
 use crate::running_statements::ClientInfo;
 use crate::session::CancelHandle;
@@ -24,6 +25,8 @@ pub struct ConnectionList {
     by_number: Mutex<BTreeMap<u64, Arc<OpenConnection>>>,
     /// How many connections have been entered since the database was opened.
     entered: AtomicU64,
+    /// The advisory locks of all connections.
+    locks: Arc<AdvisoryLocks>,
 }
 
 /// An open connection. It leaves the list when its [`ConnectionGuard`] is dropped.
@@ -112,6 +115,11 @@ impl WaitReason {
 }
 
 impl ConnectionList {
+    /// The advisory locks of all connections of the database.
+    pub(crate) fn locks(&self) -> &Arc<AdvisoryLocks> {
+        &self.locks
+    }
+
     /// The open connections, by their numbers.
     pub fn all(&self) -> Vec<Arc<OpenConnection>> {
         self.by_number.lock().values().cloned().collect()

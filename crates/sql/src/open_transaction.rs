@@ -11,6 +11,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{CommitId, Error, ErrorKind, Isolation, Result, nearest};
 use rowmill_txn::{Catalog, Savepoint, Transaction};
 
+use crate::advisory_locks::TransactionLocks;
 use crate::cell_builder::Conversion;
 use crate::param::Param;
 use crate::row_builder::RowBuilder;
@@ -54,6 +55,8 @@ pub(crate) struct OpenTransaction {
     pub(crate) began_us: i64,
     /// The number that no other transaction of this process has.
     pub(crate) number: i64,
+    /// Gives the advisory locks of the transaction up when it ends.
+    pub(crate) locks: Option<TransactionLocks>,
 }
 
 /// The time at which this process opened its first connection, in microseconds since 1970-01-01 UTC.
@@ -92,6 +95,7 @@ impl OpenTransaction {
             is_used: false,
             began_us: now_us(),
             number: next_transaction_number(),
+            locks: None,
         }
     }
 

@@ -28,7 +28,7 @@ use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
 use crate::statement::macro_definition;
 use crate::{
-    file_functions, function_list, log_functions, materialized_list, memory_functions, pragma_functions,
+    advisory_lock_functions, file_functions, function_list, log_functions, materialized_list, memory_functions, pragma_functions,
     sequence_functions, snapshot_function, statement_functions, storage_function, table_order_function,
 };
 
@@ -197,7 +197,8 @@ impl QueryCatalog for ContextCatalog {
         if let Some(found) = self.context.objects.scalar_function(name, arguments.len())? {
             return Ok(Some(found));
         }
-        let own = sequence_functions::function(&self.context, name, arguments.len());
+        let own = sequence_functions::function(&self.context, name, arguments.len())
+            .or_else(|| advisory_lock_functions::function(&self.context, name, arguments.len()));
         Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
     }
 

@@ -24,6 +24,7 @@ use rowmill_query::memory_rows::MemoryRows;
 use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers, Transaction};
 
 use self::lost_rows::LostRows;
+use crate::advisory_locks::{ConnectionLocks, LockSpan};
 use crate::access::Authority;
 use crate::catalog::ClockParameter;
 use crate::deep::with_room;
@@ -90,6 +91,8 @@ pub struct Session {
     scratch: ProgramScratch,
     rows: ResultRows,
     lost_row: LostRows,
+    /// The advisory locks of the connection.
+    locks: Arc<ConnectionLocks>,
 }
 
 /// The properties that a transaction begins with.
@@ -152,6 +155,7 @@ impl Session {
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
             lost_row: LostRows::default(),
+            locks: Arc::new(ConnectionLocks::new(Arc::default())),
         })
     }
 
@@ -170,6 +174,7 @@ impl Session {
     pub fn listed_in(mut self, statements: &Arc<RunningStatements>, connections: &Arc<ConnectionList>) -> Session {
         self.running_statements = Arc::clone(statements);
         self.connections = Arc::clone(connections);
+        self.locks = Arc::new(ConnectionLocks::new(Arc::clone(connections.locks())));
         self
     }
 
@@ -180,6 +185,11 @@ impl Session {
         self.client = Arc::new(client);
         self.listed = self.connections.enter(Arc::clone(&self.client), self.cancel_handle(), end);
         self.listed.as_ref().map(|listed| Arc::clone(listed.connection()))
+    }
+
+    /// Returns the advisory locks of the connection.
+    pub(crate) fn locks(&self) -> &Arc<ConnectionLocks> {
+        &self.locks
     }
 
     /// Returns the open connections of the database.
@@ -299,7 +309,9 @@ impl Session {
         let mut transaction = lost_rows::begin(&self.engine, &self.settings, isolation, None, self.client.connection)?;
         transaction.set_owner(self.authority.owner());
         transaction.note_numbers_in(&self.taken_numbers);
-        self.transaction = Some(OpenTransaction::new(transaction, read_only));
+        let mut open = OpenTransaction::new(transaction, read_only);
+        open.locks = Some(self.locks.begin());
+        self.transaction = Some(open);
         Ok(())
     }
 
@@ -347,7 +359,12 @@ impl Session {
     /// Runs `COMMIT`.
     pub fn commit(&mut self) -> Result<()> {
         // The transaction leaves the session before it commits, so that a failed commit does not leave it open.
-        self.take_transaction("COMMIT")?.into_settled()?.commit().map(|_| ())
+        let mut open = self.take_transaction("COMMIT")?;
+        // Others must see the changes when they get the locks.
+        let locks = open.locks.take();
+        let committed = open.into_settled().and_then(|transaction| transaction.commit()).map(|_| ());
+        drop(locks);
+        committed
     }
 
     /// Runs `ROLLBACK`.
@@ -504,6 +521,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.close_temporary();
+        self.locks.give_all_up(LockSpan::Session);
         // Statements that were made before the last change of a setting serve no settings that we still know.
         if let Some(idle) = &self.idle
             && self.statements.settings_version() == self.settings_version

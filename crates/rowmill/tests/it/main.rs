@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod advisory_locks;
 mod agreement;
 mod appending;
 mod backup;

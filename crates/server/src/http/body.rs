@@ -4,13 +4,16 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures_core::Stream;
 use tokio::time::timeout;
 
 use super::failure;
+
+/// The most bytes that are set aside for a body before it comes. A client may claim a length and send nothing.
+const RESERVED_BYTES_MAX: u64 = 16 << 20;
 
 /// Why a body did not come whole.
 #[derive(Debug)]
@@ -39,8 +42,9 @@ impl BodyFault {
 
 /// Reads a body of at most `bytes_max` bytes. Each part must come within `stalled`.
 pub(super) async fn read_body(body: Body, bytes_max: usize, stalled: Duration) -> Result<Vec<u8>, BodyFault> {
+    let claimed = usize::try_from(body.size_hint().lower().min(RESERVED_BYTES_MAX)).unwrap_or_default();
     let mut parts = body.into_data_stream();
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(claimed.min(bytes_max));
     loop {
         let next = timeout(stalled, poll_fn(|context| Pin::new(&mut parts).poll_next(context))).await;
         match next {

@@ -12,14 +12,16 @@
 
 use std::sync::Arc;
 
+use rowmill::arrow::array::types::{Float64Type, Int64Type, UInt64Type};
 use rowmill::arrow::array::{
-    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder, UInt64Builder, new_null_array,
+    ArrayBuilder, ArrayRef, ArrowPrimitiveType, BooleanBuilder, NullBufferBuilder, PrimitiveArray, StringViewBuilder,
+    new_null_array,
 };
 use rowmill::arrow::compute::cast;
 use rowmill::arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
 use rowmill::{Error, Result, SqlType, TableColumn, TimeUnit};
 
-use super::point::LineValue;
+use super::point::{LineText, LineValue};
 use super::precision::in_unit;
 use crate::sql_words::quoted_name;
 
@@ -40,14 +42,51 @@ pub(super) struct LineColumn {
 enum GatheredValues {
     Boolean(BooleanBuilder),
     /// Integers with a type of at most 64 bits with sign: the least and the greatest.
-    Integer(Int64Builder, i64, i64),
-    Unsigned(UInt64Builder),
-    Float(Float64Builder),
+    Integer(GatheredNumbers<Int64Type>, i64, i64),
+    Unsigned(GatheredNumbers<UInt64Type>),
+    Float(GatheredNumbers<Float64Type>),
     Text(StringViewBuilder, Option<u32>),
     /// Times in a unit.
-    Time(Int64Builder, TimeUnit),
+    Time(GatheredNumbers<Int64Type>, TimeUnit),
     /// A type that no value of a line has. The column gets NULL.
     None,
+}
+
+/// Numbers with NULLs. Arrow's builder is a call for each value.
+struct GatheredNumbers<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: NullBufferBuilder,
+}
+
+impl<T: ArrowPrimitiveType> GatheredNumbers<T> {
+    /// Numbers without room, because a short line with many new columns must not take megabytes.
+    fn new() -> Self {
+        GatheredNumbers { values: Vec::new(), nulls: NullBufferBuilder::new(0) }
+    }
+
+    #[inline]
+    fn push(&mut self, value: T::Native) {
+        self.values.push(value);
+        self.nulls.append_non_null();
+    }
+
+    fn push_option(&mut self, value: Option<T::Native>) {
+        self.values.push(value.unwrap_or_default());
+        self.nulls.append(value.is_some());
+    }
+
+    /// Adds NULLs up to the row `row`.
+    #[inline]
+    fn pad(&mut self, row: usize) {
+        if self.values.len() < row {
+            self.nulls.append_n_nulls(row - self.values.len());
+            self.values.resize(row, T::Native::default());
+        }
+    }
+
+    fn finish(&mut self) -> PrimitiveArray<T> {
+        PrimitiveArray::new(std::mem::take(&mut self.values).into(), self.nulls.finish())
+    }
 }
 
 impl LineColumn {
@@ -84,7 +123,7 @@ impl LineColumn {
             (GatheredValues::Unsigned(_), LineValue::Integer(value)) => *value >= 0,
             (GatheredValues::Text(_, Some(chars_max)), LineValue::Text(text)) => {
                 // Counting stops after the greatest length, because a text may be long.
-                text.chars().nth(*chars_max as usize).is_none()
+                text.text().chars().nth(*chars_max as usize).is_none()
             }
             (GatheredValues::Time(_, unit), LineValue::Micros(value)) => {
                 in_unit(i128::from(*value) * 1_000, *unit).is_some()
@@ -111,20 +150,20 @@ impl LineColumn {
         self.values.pad(row);
         match (&mut self.values, value) {
             (GatheredValues::Boolean(values), LineValue::Boolean(value)) => values.append_value(*value),
-            (GatheredValues::Integer(values, ..), LineValue::Integer(value)) => values.append_value(*value),
+            (GatheredValues::Integer(values, ..), LineValue::Integer(value)) => values.push(*value),
             (GatheredValues::Integer(values, ..), LineValue::Unsigned(value)) => {
-                values.append_option(i64::try_from(*value).ok());
+                values.push_option(i64::try_from(*value).ok());
             }
-            (GatheredValues::Unsigned(values), LineValue::Unsigned(value)) => values.append_value(*value),
+            (GatheredValues::Unsigned(values), LineValue::Unsigned(value)) => values.push(*value),
             (GatheredValues::Unsigned(values), LineValue::Integer(value)) => {
-                values.append_option(u64::try_from(*value).ok());
+                values.push_option(u64::try_from(*value).ok());
             }
-            (GatheredValues::Float(values), LineValue::Float(value)) => values.append_value(*value),
-            (GatheredValues::Float(values), LineValue::Integer(value)) => values.append_value(*value as f64),
-            (GatheredValues::Float(values), LineValue::Unsigned(value)) => values.append_value(*value as f64),
-            (GatheredValues::Text(values, _), LineValue::Text(text)) => values.append_value(text),
+            (GatheredValues::Float(values), LineValue::Float(value)) => values.push(*value),
+            (GatheredValues::Float(values), LineValue::Integer(value)) => values.push(*value as f64),
+            (GatheredValues::Float(values), LineValue::Unsigned(value)) => values.push(*value as f64),
+            (GatheredValues::Text(values, _), LineValue::Text(text)) => push_text(values, *text),
             (GatheredValues::Time(values, unit), LineValue::Micros(value)) => {
-                values.append_option(in_unit(i128::from(*value) * 1_000, *unit));
+                values.push_option(in_unit(i128::from(*value) * 1_000, *unit));
             }
             // `check` lets no other pair pass. The row would get NULL when the next value or the end of the batch
             // comes.
@@ -133,23 +172,24 @@ impl LineColumn {
     }
 
     /// Checks that a text fits, as [`LineColumn::check`] does for the value of a tag.
-    pub(super) fn check_tag(&self, text: &str) -> Result<(), String> {
+    #[inline]
+    pub(super) fn check_tag(&self, text: LineText<'_>) -> Result<(), String> {
         match &self.values {
-            GatheredValues::Text(_, chars_max) => {
-                match chars_max.is_none_or(|chars_max| text.chars().nth(chars_max as usize).is_none()) {
-                    true => Ok(()),
-                    false => Err(format!("the value of column \"{}\" is too long for {}", self.name, self.kind)),
-                }
-            }
+            GatheredValues::Text(_, None) => Ok(()),
+            GatheredValues::Text(_, Some(chars_max)) => match text.text().chars().nth(*chars_max as usize) {
+                None => Ok(()),
+                Some(_) => Err(format!("the value of column \"{}\" is too long for {}", self.name, self.kind)),
+            },
             _ => Err(format!("column \"{}\" has the type {} and does not take a tag", self.name, self.kind)),
         }
     }
 
     /// Adds the value of a tag as the value of the row `row`.
-    pub(super) fn push_tag(&mut self, row: usize, text: &str) {
+    #[inline]
+    pub(super) fn push_tag(&mut self, row: usize, text: LineText<'_>) {
         self.values.pad(row);
         if let GatheredValues::Text(values, _) = &mut self.values {
-            values.append_value(text);
+            push_text(values, text);
         }
     }
 
@@ -165,7 +205,7 @@ impl LineColumn {
     pub(super) fn push_time(&mut self, row: usize, time: i64) {
         self.values.pad(row);
         if let GatheredValues::Time(values, _) = &mut self.values {
-            values.append_value(time);
+            values.push(time);
         }
     }
 
@@ -202,7 +242,7 @@ impl GatheredValues {
     fn of(kind: &SqlType) -> GatheredValues {
         // The builders begin without room, because Arrow's default of 1,024 values would let a short line with many new
         // columns take megabytes.
-        let integer = |least, greatest| GatheredValues::Integer(Int64Builder::with_capacity(0), least, greatest);
+        let integer = |least, greatest| GatheredValues::Integer(GatheredNumbers::new(), least, greatest);
         match kind {
             SqlType::Boolean => GatheredValues::Boolean(BooleanBuilder::with_capacity(0)),
             SqlType::Int8 => integer(i8::MIN.into(), i8::MAX.into()),
@@ -212,35 +252,38 @@ impl GatheredValues {
             SqlType::UInt8 => integer(0, u8::MAX.into()),
             SqlType::UInt16 => integer(0, u16::MAX.into()),
             SqlType::UInt32 => integer(0, u32::MAX.into()),
-            SqlType::UInt64 => GatheredValues::Unsigned(UInt64Builder::with_capacity(0)),
-            SqlType::Float32 | SqlType::Float64 => GatheredValues::Float(Float64Builder::with_capacity(0)),
+            SqlType::UInt64 => GatheredValues::Unsigned(GatheredNumbers::new()),
+            SqlType::Float32 | SqlType::Float64 => GatheredValues::Float(GatheredNumbers::new()),
             SqlType::Text { chars_max } => GatheredValues::Text(StringViewBuilder::with_capacity(0), *chars_max),
-            SqlType::Timestamp { unit, .. } => GatheredValues::Time(Int64Builder::with_capacity(0), *unit),
-            SqlType::Date => GatheredValues::Time(Int64Builder::with_capacity(0), TimeUnit::Microsecond),
+            SqlType::Timestamp { unit, .. } => GatheredValues::Time(GatheredNumbers::new(), *unit),
+            SqlType::Date => GatheredValues::Time(GatheredNumbers::new(), TimeUnit::Microsecond),
             _ => GatheredValues::None,
         }
     }
 
     /// Adds NULLs up to the row `row`.
+    #[inline]
     fn pad(&mut self, row: usize) {
-        macro_rules! pad {
-            ($values:expr) => {{
-                let missing = row.saturating_sub(rowmill::arrow::array::ArrayBuilder::len($values));
-                if missing > 0 {
-                    $values.append_nulls(missing);
-                }
-            }};
-        }
         match self {
-            GatheredValues::Boolean(values) => pad!(values),
-            GatheredValues::Integer(values, ..) | GatheredValues::Time(values, _) => pad!(values),
-            GatheredValues::Unsigned(values) => pad!(values),
-            GatheredValues::Float(values) => pad!(values),
-            GatheredValues::Text(values, _) => {
-                let missing = row.saturating_sub(rowmill::arrow::array::ArrayBuilder::len(values));
-                (0..missing).for_each(|_| values.append_null());
+            GatheredValues::Boolean(values) => {
+                let missing = row.saturating_sub(values.len());
+                if missing > 0 {
+                    values.append_nulls(missing);
+                }
             }
+            GatheredValues::Integer(values, ..) | GatheredValues::Time(values, _) => values.pad(row),
+            GatheredValues::Unsigned(values) => values.pad(row),
+            GatheredValues::Float(values) => values.pad(row),
+            GatheredValues::Text(values, _) => (values.len()..row).for_each(|_| values.append_null()),
             GatheredValues::None => {}
         }
+    }
+}
+
+#[inline]
+fn push_text(values: &mut StringViewBuilder, text: LineText<'_>) {
+    match text.plain() {
+        Some(text) => values.append_value(text),
+        None => values.append_value(text.text()),
     }
 }

@@ -128,6 +128,8 @@ struct LineTables {
     by_name: HashMap<String, usize>,
     /// The table of the last line, with the name that the line had for it.
     last: Option<(String, usize)>,
+    /// Whether the last line that was read is stored in the table of `last`.
+    has_stored_last: bool,
     /// The number of values that wait in all tables.
     cells: usize,
     /// The number of columns that the lines have made.
@@ -143,17 +145,25 @@ impl LineTables {
         line: u64,
         nanoseconds: i128,
     ) -> Result<std::result::Result<(), String>> {
+        let is_alike = std::mem::take(&mut self.has_stored_last) && point.repeats_names;
         let index = match &self.last {
-            Some((name, index)) if *name == point.measurement => *index,
-            _ => match self.find(connection, &point.measurement)? {
+            Some((_, index)) if is_alike => *index,
+            Some((name, index)) if *name == point.measurement.text() => *index,
+            _ => match self.find(connection, &point.measurement.text())? {
                 Ok(index) => index,
                 Err(reason) => return Ok(Err(reason)),
             },
         };
         let table = &mut self.tables[index];
         let before = table.cells();
-        let added = table.add(point, line, nanoseconds, NEW_COLUMNS_MAX - self.new_columns);
-        let added = added.map(|made| self.new_columns += made);
+        let added = match is_alike {
+            true => table.add_alike(point, nanoseconds),
+            false => {
+                let added = table.add(point, line, nanoseconds, NEW_COLUMNS_MAX - self.new_columns);
+                added.map(|made| self.new_columns += made)
+            }
+        };
+        self.has_stored_last = added.is_ok();
         self.cells += table.cells().saturating_sub(before);
         if self.cells > CELLS_MAX {
             self.flush(connection)?;

@@ -18,7 +18,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::point::{LinePoint, LineText, LineValue};
+use super::point::{
+    LineEscapes, LinePoint, LineText, LineValue, is_escaped_in_names, is_escaped_in_strings,
+};
 
 /// Why a line is no point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub(crate) struct ReadLine<'a> {
     /// The number of the line in the body, counted from 1.
     pub(crate) number: u64,
     /// The line without its line break. Bytes that are no UTF-8 are replaced.
-    pub(crate) text: LineText<'a>,
+    pub(crate) text: Cow<'a, str>,
     /// Whether the point was filled.
     pub(crate) outcome: Result<(), LineError>,
 }
@@ -56,12 +58,24 @@ pub(crate) struct LineReader<'a> {
     rest: &'a [u8],
     /// The number of the next line.
     number: u64,
+    /// The names of the last point.
+    last: LastNames<'a>,
+}
+
+/// The names of the last point. Most lines have those of the line before them, so a comparison takes the place of
+/// looking for the end of each name.
+#[derive(Default)]
+struct LastNames<'a> {
+    measurement: &'a str,
+    /// The names of the tags, and then of the fields. A name with escapes is empty here.
+    names: Vec<&'a str>,
+    tags: usize,
 }
 
 impl<'a> LineReader<'a> {
     pub(crate) fn new(body: &'a [u8]) -> LineReader<'a> {
         let (text, rest) = valid_lines(body);
-        LineReader { text, at: 0, rest, number: 1 }
+        LineReader { text, at: 0, rest, number: 1, last: LastNames::default() }
     }
 
     /// Reads the next line that is neither empty nor a comment into `point`. Returns `None` at the end of the body.
@@ -101,6 +115,8 @@ impl<'a> LineReader<'a> {
         let (start, number) = (self.at, self.number);
         let outcome = self.point(point);
         let outcome = outcome.map_err(|fault| {
+            // The names that were read so far must not be taken for those of a point.
+            self.last = LastNames::default();
             let column = self.text[start..self.at].chars().count() + 1;
             // A string without its end reaches to the end of the body. Most likely only one quote is missing, so we
             // read the lines after the first one as lines again.
@@ -119,20 +135,17 @@ impl<'a> LineReader<'a> {
         point.tags.clear();
         point.fields.clear();
         point.time = None;
-        point.measurement = self.name(false);
-        if point.measurement.is_empty() {
-            return Err(fault("the name of the measurement is missing"));
-        }
+        point.repeats_names = true;
+        self.measurement(point)?;
         while self.peek() == Some(b',') {
             self.at += 1;
-            let name = self.name(true);
-            self.equals(&name, "tag")?;
+            let name = self.name_at(point.tags.len(), point, "tag")?;
             let value = self.name(true);
             if self.peek() == Some(b'=') {
                 return Err(fault("an equals sign in the value of a tag must follow a backslash"));
             }
             if value.is_empty() {
-                return Err(fault(format!("the tag \"{name}\" has no value")));
+                return Err(fault(format!("the tag \"{}\" has no value", name.text())));
             }
             point.tags.push((name, value));
         }
@@ -140,15 +153,73 @@ impl<'a> LineReader<'a> {
             return Err(fault("the line has no fields"));
         }
         loop {
-            let name = self.name(true);
-            self.equals(&name, "field")?;
-            let value = self.value(&name)?;
+            let name = self.name_at(point.tags.len() + point.fields.len(), point, "field")?;
+            let value = self.value(name)?;
             point.fields.push((name, value));
             match self.peek() {
                 Some(b',') => self.at += 1,
                 _ => break,
             }
         }
+        let (tags, names) = (point.tags.len(), point.tags.len() + point.fields.len());
+        point.repeats_names &= self.last.tags == tags && self.last.names.len() == names;
+        self.last.tags = tags;
+        self.last.names.truncate(names);
+        self.time(point)
+    }
+
+    /// Reads the name of the table.
+    fn measurement(&mut self, point: &mut LinePoint<'a>) -> Result<(), LineFault> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let last = self.last.measurement;
+        if !last.is_empty() && rest.starts_with(last.as_bytes()) && matches!(rest.get(last.len()), Some(b',' | b' ')) {
+            self.at += last.len();
+            point.measurement = LineText::from(last);
+            return Ok(());
+        }
+        point.repeats_names = false;
+        point.measurement = self.name(false);
+        if point.measurement.is_empty() {
+            return Err(fault("the name of the measurement is missing"));
+        }
+        self.last.measurement = point.measurement.plain().unwrap_or_default();
+        Ok(())
+    }
+
+    /// Reads the name at the place `place` of a line, and passes the equals sign after it.
+    #[inline(always)]
+    fn name_at(&mut self, place: usize, point: &mut LinePoint<'a>, what: &str) -> Result<LineText<'a>, LineFault> {
+        if let Some(last) = self.last.names.get(place) {
+            let rest = &self.text.as_bytes()[self.at..];
+            if rest.get(last.len()) == Some(&b'=') && !last.is_empty() && rest.starts_with(last.as_bytes()) {
+                self.at += last.len() + 1;
+                return Ok(LineText::from(*last));
+            }
+        }
+        point.repeats_names = false;
+        self.new_name_at(place, what)
+    }
+
+    /// Reads a name that is not the one which the last line had at its place.
+    fn new_name_at(&mut self, place: usize, what: &str) -> Result<LineText<'a>, LineFault> {
+        let name = self.name(true);
+        if name.is_empty() {
+            return Err(fault(format!("the name of a {what} is missing")));
+        }
+        if self.peek() != Some(b'=') {
+            return Err(fault(format!("an equals sign must follow the {what} \"{}\"", shortened(&name.text()))));
+        }
+        self.at += 1;
+        let plain = name.plain().unwrap_or_default();
+        match self.last.names.get_mut(place) {
+            Some(known) => *known = plain,
+            None => self.last.names.push(plain),
+        }
+        Ok(name)
+    }
+
+    /// Reads the time, if there is one, and the end of the line.
+    fn time(&mut self, point: &mut LinePoint<'a>) -> Result<(), LineFault> {
         if !self.spaces() && !self.is_at_line_end() {
             return Err(fault("a comma, a space or the end of the line must follow the value of a field"));
         }
@@ -170,46 +241,67 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// Passes the equals sign after the name of a tag or field.
-    fn equals(&mut self, name: &str, what: &str) -> Result<(), LineFault> {
-        if name.is_empty() {
-            return Err(fault(format!("the name of a {what} is missing")));
-        }
-        if self.peek() != Some(b'=') {
-            return Err(fault(format!("an equals sign must follow the {what} \"{}\"", shortened(name))));
-        }
-        self.at += 1;
-        Ok(())
-    }
-
     /// Reads a name or the value of a tag: the text up to a comma, a space, a line break or, with `ends_at_equals`, an
     /// equals sign.
+    #[inline(always)]
     fn name(&mut self, ends_at_equals: bool) -> LineText<'a> {
         let bytes = self.text.as_bytes();
         let start = self.at;
-        let mut has_escapes = false;
-        while let Some(byte) = bytes.get(self.at) {
-            match byte {
-                b',' | b' ' | b'\n' => break,
-                b'\r' if matches!(bytes.get(self.at + 1), None | Some(b'\n')) => break,
-                b'=' if ends_at_equals => break,
-                b'\\' if bytes.get(self.at + 1).is_some_and(|next| is_escaped_in_names(*next)) => {
-                    has_escapes = true;
+        let mut escapes = LineEscapes::None;
+        loop {
+            let rest = &bytes[self.at..];
+            self.at += rest.iter().position(|byte| MAY_END_NAME[usize::from(*byte)]).unwrap_or(rest.len());
+            match bytes.get(self.at) {
+                Some(b'\r') if !matches!(bytes.get(self.at + 1), None | Some(b'\n')) => self.at += 1,
+                Some(b'=') if !ends_at_equals => self.at += 1,
+                Some(b'\\') if bytes.get(self.at + 1).is_some_and(|next| is_escaped_in_names(*next)) => {
+                    escapes = LineEscapes::InName;
                     self.at += 2;
                 }
-                _ => self.at += 1,
+                Some(b'\\') => self.at += 1,
+                _ => break,
             }
         }
-        unescaped(&self.text[start..self.at], has_escapes, is_escaped_in_names)
+        LineText::new(&self.text[start..self.at], escapes)
     }
 
-    fn value(&mut self, name: &str) -> Result<LineValue<'a>, LineFault> {
+    #[inline(always)]
+    fn value(&mut self, name: LineText<'a>) -> Result<LineValue<'a>, LineFault> {
+        match self.short_integer() {
+            Some(value) => Ok(LineValue::Integer(value)),
+            None => self.other_value(name),
+        }
+    }
+
+    /// Reads a value if it is an integer that certainly fits, which many fields are.
+    #[inline(always)]
+    fn short_integer(&mut self) -> Option<i64> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let is_negative = rest.first() == Some(&b'-');
+        let start = usize::from(is_negative);
+        let (mut value, mut end) = (0_i64, start);
+        while let Some(digit @ b'0'..=b'9') = rest.get(end) {
+            if end - start == SHORT_DIGITS_MAX {
+                return None;
+            }
+            value = value * 10 + i64::from(digit - b'0');
+            end += 1;
+        }
+        let ends = rest.get(end) == Some(&b'i') && matches!(rest.get(end + 1), None | Some(b',' | b' ' | b'\n'));
+        if end == start || !ends {
+            return None;
+        }
+        self.at += end + 1;
+        Some(if is_negative { -value } else { value })
+    }
+
+    fn other_value(&mut self, name: LineText<'a>) -> Result<LineValue<'a>, LineFault> {
         if self.peek() == Some(b'"') {
             return self.string(name).map(LineValue::Text);
         }
         let word = self.word();
         let read = if word.is_empty() {
-            Err(fault(format!("the field \"{}\" has no value", shortened(name))))
+            Err(fault(format!("the field \"{}\" has no value", shortened(&name.text()))))
         } else {
             plain_value(word)
         };
@@ -219,16 +311,16 @@ impl<'a> LineReader<'a> {
         read
     }
 
-    fn string(&mut self, name: &str) -> Result<LineText<'a>, LineFault> {
+    fn string(&mut self, name: LineText<'a>) -> Result<LineText<'a>, LineFault> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
-        let mut has_escapes = false;
+        let mut escapes = LineEscapes::None;
         let mut end = start;
         loop {
             match bytes.get(end) {
                 Some(b'"') => break,
                 Some(b'\\') if bytes.get(end + 1).is_some_and(|next| is_escaped_in_strings(*next)) => {
-                    has_escapes = true;
+                    escapes = LineEscapes::InString;
                     self.number += u64::from(bytes[end + 1] == b'\n');
                     end += 2;
                 }
@@ -238,13 +330,13 @@ impl<'a> LineReader<'a> {
                 }
                 Some(_) => end += 1,
                 None => {
-                    let reason = format!("the string of the field \"{}\" has no end", shortened(name));
+                    let reason = format!("the string of the field \"{}\" has no end", shortened(&name.text()));
                     return Err(LineFault { reason, is_open_string: true });
                 }
             }
         }
         self.at = end + 1;
-        Ok(unescaped(&self.text[start..end], has_escapes, is_escaped_in_strings))
+        Ok(LineText::new(&self.text[start..end], escapes))
     }
 
     /// Reads the text up to a comma, a space or a line break.
@@ -298,6 +390,21 @@ impl<'a> LineReader<'a> {
     }
 }
 
+/// An integer of this many digits fits in 64 bits.
+const SHORT_DIGITS_MAX: usize = 18;
+
+/// The bytes at which a name may end, or which begin an escape in it.
+const MAY_END_NAME: [bool; 256] = {
+    let mut ends = [false; 256];
+    let bytes = b", =\n\r\\";
+    let mut at = 0;
+    while at < bytes.len() {
+        ends[bytes[at] as usize] = true;
+        at += 1;
+    }
+    ends
+};
+
 /// Why a point cannot be read. The reader's place tells where.
 struct LineFault {
     reason: String,
@@ -319,31 +426,6 @@ fn valid_lines(body: &[u8]) -> (&str, &[u8]) {
             (std::str::from_utf8(text).unwrap_or_default(), rest)
         }
     }
-}
-
-fn is_escaped_in_names(byte: u8) -> bool {
-    matches!(byte, b',' | b'=' | b' ' | b'\\')
-}
-
-fn is_escaped_in_strings(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\\' | b'\n' | b'\r')
-}
-
-/// Returns a text without the backslashes of its escapes.
-fn unescaped(text: &str, has_escapes: bool, is_escaped: fn(u8) -> bool) -> LineText<'_> {
-    if !has_escapes {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(char) = chars.next() {
-        let next = chars.peek().and_then(|next| u8::try_from(*next).ok());
-        match next.filter(|next| char == '\\' && is_escaped(*next)) {
-            Some(_) => plain.extend(chars.next()),
-            None => plain.push(char),
-        }
-    }
-    Cow::Owned(plain)
 }
 
 /// Reads the value of a field without quotes.

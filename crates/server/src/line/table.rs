@@ -11,7 +11,7 @@ use rowmill::arrow::datatypes::{Field, Schema};
 use rowmill::{Connection, Error, ErrorKind, Result, SqlType, TimeUnit};
 
 use super::column::LineColumn;
-use super::point::{LinePoint, LineValue};
+use super::point::{LinePoint, LineText, LineValue};
 use crate::sql_words::quoted_name;
 
 /// The most columns that lines may give a table. Clients that put a value into the name of a field by mistake should
@@ -106,43 +106,70 @@ impl LineTable {
                 return Err(reason);
             }
         };
-        let mut order = self.order.iter();
-        for ((_, value), index) in point.tags.iter().zip(order.by_ref()) {
-            self.columns[*index].push_tag(self.rows, value);
+        self.push(point, time_column, time);
+        Ok(self.columns.len() - columns_before)
+    }
+
+    /// Gathers the values of a point that has the names of the point before it, which this table has taken. So each
+    /// name has its column, none comes twice and none is missing. Returns the reason if the line is refused.
+    pub(super) fn add_alike(&mut self, point: &LinePoint<'_>, nanoseconds: i128) -> Result<(), String> {
+        let (time_column, time) = self.time(nanoseconds)?;
+        let (of_tags, of_fields) = self.order.split_at(point.tags.len());
+        for ((_, value), index) in point.tags.iter().zip(of_tags) {
+            self.columns[*index].check_tag(*value)?;
         }
-        for ((_, value), index) in point.fields.iter().zip(order) {
+        for ((_, value), index) in point.fields.iter().zip(of_fields) {
+            self.columns[*index].check(value)?;
+        }
+        self.push(point, time_column, time);
+        Ok(())
+    }
+
+    /// Adds the values of a point that was checked, and whose columns `order` has.
+    fn push(&mut self, point: &LinePoint<'_>, time_column: usize, time: i64) {
+        let (of_tags, of_fields) = self.order.split_at(point.tags.len());
+        for ((_, value), index) in point.tags.iter().zip(of_tags) {
+            self.columns[*index].push_tag(self.rows, *value);
+        }
+        for ((_, value), index) in point.fields.iter().zip(of_fields) {
             self.columns[*index].push(self.rows, value);
         }
         self.columns[time_column].push_time(self.rows, time);
         self.rows += 1;
-        Ok(self.columns.len() - columns_before)
     }
 
-    /// Checks all values of a line, and sets `order` to its columns. Returns the column of the time, and the time.
-    fn check(&mut self, point: &LinePoint<'_>, line: u64, nanoseconds: i128) -> Result<(usize, i64), String> {
+    /// Returns the column of the time, and a time in its unit.
+    fn time(&self, nanoseconds: i128) -> Result<(usize, i64), String> {
         let Some(time_column) = self.time else {
             return Err(format!("table \"{}\" has no time column", self.name));
         };
         let time = self.columns[time_column].time(nanoseconds).ok_or("the timestamp is out of range")?;
+        Ok((time_column, time))
+    }
+
+    /// Checks all values of a line, and sets `order` to its columns. Returns the column of the time, and the time.
+    fn check(&mut self, point: &LinePoint<'_>, line: u64, nanoseconds: i128) -> Result<(usize, i64), String> {
+        let time = self.time(nanoseconds)?;
         self.order.truncate(point.tags.len() + point.fields.len());
         for (place, (name, value)) in point.tags.iter().enumerate() {
-            let index = self.column(place, name, || SqlType::TEXT)?;
+            let index = self.column(place, *name, || SqlType::TEXT)?;
             self.mark(index, line)?;
-            self.columns[index].check_tag(value)?;
+            self.columns[index].check_tag(*value)?;
         }
         for (place, (name, value)) in point.fields.iter().enumerate() {
-            let index = self.column(point.tags.len() + place, name, || kind_of(value))?;
+            let index = self.column(point.tags.len() + place, *name, || kind_of(value))?;
             self.mark(index, line)?;
             self.columns[index].check(value)?;
         }
         match self.required.iter().find(|index| self.columns[**index].last_line != line) {
             Some(missing) => Err(format!("column \"{}\" is NOT NULL and needs a value", self.columns[*missing].name)),
-            None => Ok((time_column, time)),
+            None => Ok(time),
         }
     }
 
     /// Finds or makes the column of a name, and sets it as the one at `place` of a line.
-    fn column(&mut self, place: usize, name: &str, kind: impl FnOnce() -> SqlType) -> Result<usize, String> {
+    fn column(&mut self, place: usize, name: LineText<'_>, kind: impl FnOnce() -> SqlType) -> Result<usize, String> {
+        let name = &*name.text();
         if let Some(index) = self.order.get(place)
             && self.columns[*index].name == name
         {

@@ -50,7 +50,7 @@ fn values_have_their_types() {
 #[test]
 fn escapes_are_read() {
     let point = point(r#"a\ b\,c=d,t\=1=v\ \,\=\\x,p=C:\dir f\ g="say \"hi\" \\ \n",h=1"#);
-    assert_eq!(point.measurement, "a b,c=d");
+    assert_eq!(point.measurement.text(), "a b,c=d");
     assert_eq!(point.tags, [("t=1".into(), r" v ,=\x".trim_start().into()), ("p".into(), r"C:\dir".into())]);
     assert_eq!(point.fields[0], ("f g".into(), LineValue::Text(r#"say "hi" \ \n"#.into())));
 }
@@ -58,8 +58,8 @@ fn escapes_are_read() {
 #[test]
 fn texts_without_escapes_are_borrowed() {
     let point = point("m,t=v f=\"x\"");
-    assert!(matches!(point.measurement, Cow::Borrowed(_)));
-    assert!(matches!(point.fields[0].1, LineValue::Text(Cow::Borrowed(_))));
+    assert!(matches!(point.measurement.text(), Cow::Borrowed(_)));
+    assert!(matches!(point.fields[0].1, LineValue::Text(text) if matches!(text.text(), Cow::Borrowed(_))));
 }
 
 /// QuestDB's clients write a backslash before a line break of a string.
@@ -118,6 +118,19 @@ fn lines_around_a_bad_one_are_read() {
     assert_eq!(errors[1].1.column, 5);
 }
 
+#[test]
+fn a_point_tells_whether_it_has_the_names_of_the_last_one() {
+    let body = b"m,t=1 a=1i,b=2 1\nm,t=2 a=-3i,b=4\nm,t=2 a=3i\nm,t=2 a=3i\nm,t=2,a=3 b=1\nm2,t=2,a=3 b=1\nm2,t=2,a=3 b=x\n\
+        m2,t=2,a=3 b=1\nm2,t\\ =2,a=3 b=1\nm2,t\\ =2,a=3 b=1\nm2,t=2,a=3 b=1\nm2,t=2,ab=3 b=1\n";
+    let (points, errors) = read(body);
+    assert_eq!(errors.len(), 1);
+    let repeats: Vec<bool> = points.iter().map(|point| point.repeats_names).collect();
+    assert_eq!(repeats, [false, true, false, true, false, false, false, false, false, false, false]);
+    assert_eq!(points[1].fields[0].1, LineValue::Integer(-3));
+    assert_eq!(points[8].tags[0].0.text(), "t ");
+    assert_eq!(points[10].tags[1].0.text(), "ab");
+}
+
 /// Writes a point as a line.
 fn written(point: &LinePoint<'_>) -> String {
     let name = |text: &str| {
@@ -130,18 +143,18 @@ fn written(point: &LinePoint<'_>) -> String {
         }
         out
     };
-    let mut line = name(&point.measurement);
+    let mut line = name(&point.measurement.text());
     for (tag, value) in &point.tags {
-        line.push_str(&format!(",{}={}", name(tag), name(value)));
+        line.push_str(&format!(",{}={}", name(&tag.text()), name(&value.text())));
     }
     for (index, (field, value)) in point.fields.iter().enumerate() {
-        line.push_str(&format!("{}{}=", if index == 0 { " " } else { "," }, name(field)));
+        line.push_str(&format!("{}{}=", if index == 0 { " " } else { "," }, name(&field.text())));
         line.push_str(&match value {
             LineValue::Float(value) => format!("{value:?}"),
             LineValue::Integer(value) => format!("{value}i"),
             LineValue::Unsigned(value) => format!("{value}u"),
             LineValue::Micros(value) => format!("{value}t"),
-            LineValue::Text(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+            LineValue::Text(text) => format!("\"{}\"", text.text().replace('\\', "\\\\").replace('"', "\\\"")),
             LineValue::Boolean(value) => value.to_string(),
         });
     }
@@ -151,13 +164,18 @@ fn written(point: &LinePoint<'_>) -> String {
     line
 }
 
+/// A text of a point that no body has.
+fn leaked(text: String) -> LineText<'static> {
+    LineText::from(&*text.leak())
+}
+
 fn value() -> impl Strategy<Value = LineValue<'static>> {
     prop_oneof![
         any::<f64>().prop_filter("finite", |value| value.is_finite()).prop_map(LineValue::Float),
         any::<i64>().prop_map(LineValue::Integer),
         any::<u64>().prop_map(LineValue::Unsigned),
         any::<i64>().prop_map(LineValue::Micros),
-        any::<String>().prop_map(|text| LineValue::Text(text.into())),
+        any::<String>().prop_map(|text| LineValue::Text(leaked(text))),
         any::<bool>().prop_map(LineValue::Boolean),
     ]
 }
@@ -168,10 +186,11 @@ fn any_point() -> impl Strategy<Value = LinePoint<'static>> {
     let tags = prop::collection::vec((name(), name()), 0..3);
     let fields = prop::collection::vec((name(), value()), 1..4);
     (name(), tags, fields, any::<Option<i64>>()).prop_map(|(measurement, tags, fields, time)| LinePoint {
-        measurement: measurement.into(),
-        tags: tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        fields: fields.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        measurement: leaked(measurement),
+        tags: tags.into_iter().map(|(name, value)| (leaked(name), leaked(value))).collect(),
+        fields: fields.into_iter().map(|(name, value)| (leaked(name), value)).collect(),
         time,
+        repeats_names: false,
     })
 }
 
@@ -192,6 +211,10 @@ proptest! {
         let body = body.join("\n");
         let (read, errors) = read(body.as_bytes());
         prop_assert_eq!(errors, []);
-        prop_assert_eq!(read, points);
+        prop_assert_eq!(read.len(), points.len());
+        for (read, point) in read.iter().zip(&points) {
+            prop_assert_eq!((read.measurement, &read.tags, &read.fields), (point.measurement, &point.tags, &point.fields));
+            prop_assert_eq!(read.time, point.time);
+        }
     }
 }

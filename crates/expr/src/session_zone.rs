@@ -127,9 +127,7 @@ pub fn assigned_in_zone(values: &ArrayRef, to: &DataType) -> Result<Option<Array
         shift(&Operand::rows(Arc::clone(values)), &names, kind, rows).map(Some)
     };
     match (values.data_type(), to) {
-        (Timestamp(unit, Some(_)), Timestamp(_, None) | Date32 | Time64(_)) => {
-            shifted(values, &Timestamp(*unit, None))
-        }
+        (Timestamp(unit, Some(_)), Timestamp(_, None) | Date32 | Time64(_)) => shifted(values, &Timestamp(*unit, None)),
         (Timestamp(unit, None), Timestamp(_, Some(_))) => shifted(values, &instant_kind(*unit)),
         (Date32, Timestamp(unit, Some(_))) => {
             shifted(&cast(values, &Timestamp(*unit, None), false)?, &instant_kind(*unit))

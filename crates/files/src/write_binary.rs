@@ -13,8 +13,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use rowmill_base::{
-    Broker, EXTENSION_NAME_KEY, Error, JSON_EXTENSION, Reservation, Result, SqlType, TimeUnit, is_json,
-    with_arrow_maps,
+    Broker, EXTENSION_NAME_KEY, Error, JSON_EXTENSION, Reservation, Result, SqlType, TimeUnit, is_json, with_arrow_maps,
 };
 use rowmill_expr::kernels::cast::cast;
 
@@ -101,13 +100,14 @@ fn written_schema(
 /// Converts the columns of a batch for a file.
 fn written_batch(batch: &RecordBatch, schema: &SchemaRef, converted: &[Option<SqlType>]) -> io::Result<RecordBatch> {
     let fields = schema.fields();
-    let columns = batch.columns().iter().zip(converted).zip(fields).map(|((column, converted), field)| match converted {
-        Some(kind) => {
-            let values = convert(column, kind).map_err(|error| io::Error::other(format!("no value: {error:?}")))?;
-            cast(&values, field.data_type(), false).map_err(io::Error::other)
-        }
-        None => Ok(Arc::clone(column)),
-    });
+    let columns =
+        batch.columns().iter().zip(converted).zip(fields).map(|((column, converted), field)| match converted {
+            Some(kind) => {
+                let values = convert(column, kind).map_err(|error| io::Error::other(format!("no value: {error:?}")))?;
+                cast(&values, field.data_type(), false).map_err(io::Error::other)
+            }
+            None => Ok(Arc::clone(column)),
+        });
     with_columns(schema, columns.collect::<io::Result<_>>()?, batch.num_rows())
 }
 

@@ -89,7 +89,9 @@ impl ConnectionLocks {
         }
         if held.len() >= LOCKS_MAX && !held.contains_key(&key) {
             let message = format!("there are {LOCKS_MAX} advisory locks, and no more are possible");
-            return Err(Error::new(ErrorKind::InvalidParameter, message).hint("pg_advisory_unlock_all() gives locks up"));
+            return Err(
+                Error::new(ErrorKind::InvalidParameter, message).hint("pg_advisory_unlock_all() gives locks up")
+            );
         }
         let holders = held.entry(key).or_default();
         let own = |of: &&mut Held| of.connection == self.connection && of.mode == mode && of.span == span;

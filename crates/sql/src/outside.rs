@@ -29,7 +29,9 @@ fn outside_field(field: &Field, zone: Option<SessionZone>) -> Field {
         DataType::List(item) => DataType::List(Arc::new(outside_field(item, zone))),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| outside_field(field, zone)).collect()),
         // The values stay the same, and the type tells the zone in which they are shown.
-        DataType::Timestamp(unit, Some(_)) if let Some(zone) = zone => DataType::Timestamp(*unit, Some(zone.name.into())),
+        DataType::Timestamp(unit, Some(_)) if let Some(zone) = zone => {
+            DataType::Timestamp(*unit, Some(zone.name.into()))
+        }
         kind => kind.clone(),
     };
     Field::new(field.name(), kind, field.is_nullable()).with_metadata(metadata)

@@ -28,8 +28,9 @@ use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
 use crate::statement::macro_definition;
 use crate::{
-    advisory_lock_functions, file_functions, function_list, log_functions, materialized_list, memory_functions, pragma_functions,
-    sequence_functions, snapshot_function, statement_functions, storage_function, table_order_function,
+    advisory_lock_functions, file_functions, function_list, log_functions, materialized_list, memory_functions,
+    pragma_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
+    table_order_function,
 };
 
 /// The catalog as one statement sees it.

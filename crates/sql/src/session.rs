@@ -15,17 +15,17 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_exec::workers::Workers;
+use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers, Transaction};
 
 use self::lost_rows::LostRows;
-use crate::advisory_locks::{ConnectionLocks, LockSpan};
 use crate::access::Authority;
+use crate::advisory_locks::{ConnectionLocks, LockSpan};
 use crate::catalog::ClockParameter;
 use crate::deep::with_room;
 use crate::dispatch;
@@ -289,9 +289,8 @@ impl Session {
         let mut this =
             Work { session: self, statement, params, cancel, started, now_us, clock: None, progress, objects: None };
         let zone = this.session.zone;
-        let done = with_session_zone(zone, || {
-            with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
-        });
+        let done =
+            with_session_zone(zone, || with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this))));
         done.map_err(|error| statement.placed(error))
     }
 

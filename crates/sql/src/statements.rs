@@ -50,7 +50,11 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("CREATE SEQUENCE", "Makes a source of ascending numbers.", "CREATE SEQUENCE ticket START WITH 100"),
     info("CREATE SCHEMA", "Makes a space of names for tables and views.", "CREATE SCHEMA archive"),
     info("CREATE TYPE", "Makes a type of labels in an order.", "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')"),
-    info("ALTER TYPE", "Adds or renames a label of a type, or renames the type.", "ALTER TYPE mood ADD VALUE 'fine' BEFORE 'happy'"),
+    info(
+        "ALTER TYPE",
+        "Adds or renames a label of a type, or renames the type.",
+        "ALTER TYPE mood ADD VALUE 'fine' BEFORE 'happy'",
+    ),
     info("ALTER TABLE", "Changes the definition of a table.", "ALTER TABLE visits ADD COLUMN country TEXT"),
     info(
         "COMMENT ON",

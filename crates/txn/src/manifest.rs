@@ -10,8 +10,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
 use rowmill_base::{
-    BlockId, ColumnId, EnumLabels, Error, IndexId, NARROW_DIGITS_MAX, NumberedType, Result, RowNumber, SchemaId, SqlType, TableId,
-    TimeUnit, ViewId, WIDE_DIGITS_MAX,
+    BlockId, ColumnId, EnumLabels, Error, IndexId, NARROW_DIGITS_MAX, NumberedType, Result, RowNumber, SchemaId,
+    SqlType, TableId, TimeUnit, ViewId, WIDE_DIGITS_MAX,
 };
 use rowmill_storage::{
     Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES,

@@ -91,8 +91,12 @@ impl Transaction {
         let Some(def) = self.catalog().type_named(name).cloned() else { return Ok(false) };
         for table in self.catalog().all_tables() {
             if let Some(column) = table.columns.iter().find(|column| uses(&column.kind, def.id)) {
-                let message = format!("the type \"{name}\" cannot be dropped: column \"{}\" of table \"{}\" has it", column.name, table.name);
-                return Err(Error::new(ErrorKind::DependentObjects, message).hint("drop the column, or give it another type first"));
+                let message = format!(
+                    "the type \"{name}\" cannot be dropped: column \"{}\" of table \"{}\" has it",
+                    column.name, table.name
+                );
+                return Err(Error::new(ErrorKind::DependentObjects, message)
+                    .hint("drop the column, or give it another type first"));
             }
         }
         self.catalog_mut()?.remove_type(def.id);

@@ -64,7 +64,9 @@ fn of_enums(
     let kind = arguments.iter().map(|argument| argument.kind).find(|kind| **kind != DataType::Null)?;
     NumberedType::of_arrow(kind)?.labels()?;
     let fits = |argument: &ArgumentKind<'_>| {
-        argument.kind == kind || *argument.kind == DataType::Null || argument.constant.is_some_and(|value| value.as_text().is_some())
+        argument.kind == kind
+            || *argument.kind == DataType::Null
+            || argument.constant.is_some_and(|value| value.as_text().is_some())
     };
     let is_taken = count.contains(&arguments.len()) && arguments.iter().all(fits);
     is_taken.then(|| CallKinds { arguments: vec![kind.clone(); arguments.len()], result: result(kind) })

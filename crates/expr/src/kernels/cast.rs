@@ -27,7 +27,9 @@ pub(crate) use nested::struct_places;
 
 /// Casts the values of `array` to `kind`. With `or_null`, a value that cannot be cast becomes NULL.
 pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
-    use DataType::{BinaryView, Boolean, Date32, FixedSizeBinary, List, Map, Null, Struct, Time64, Timestamp, Utf8View};
+    use DataType::{
+        BinaryView, Boolean, Date32, FixedSizeBinary, List, Map, Null, Struct, Time64, Timestamp, Utf8View,
+    };
     let from = array.data_type();
     if from == kind {
         return Ok(Arc::clone(array));
@@ -54,8 +56,12 @@ pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef
         (Timestamp(..), Timestamp(..)) => times::timestamp_to_timestamp(array, kind, or_null),
         (BinaryView, FixedSizeBinary(16)) => blob_to_uuid(array, or_null),
         (FixedSizeBinary(16), BinaryView) => uuid_to_blob(array),
-        (BinaryView, to) if let Some(to) = NumberedType::of_arrow_with_bytes(to) => numbered::of_blobs(array, to, or_null),
-        (from, BinaryView) if let Some(from) = NumberedType::of_arrow_with_bytes(from) => numbered::to_blobs(array, from),
+        (BinaryView, to) if let Some(to) = NumberedType::of_arrow_with_bytes(to) => {
+            numbered::of_blobs(array, to, or_null)
+        }
+        (from, BinaryView) if let Some(from) = NumberedType::of_arrow_with_bytes(from) => {
+            numbered::to_blobs(array, from)
+        }
         (List(_), List(item)) => nested::cast_list(array, item, or_null),
         (List(_), Map(entries, _)) => nested::to_arrow_map(array, entries),
         (Struct(_), Struct(fields)) => nested::cast_struct(array, fields, or_null),

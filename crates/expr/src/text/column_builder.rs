@@ -27,8 +27,8 @@ use super::calendar::units_per_second;
 use super::json::{checked, items, members, unescape};
 use super::map_text::{entries, is_json_object};
 use super::reader::{
-    Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
-    parse_instant, parse_numbered, parse_time, parse_timestamp, parse_uuid,
+    Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_instant, parse_int,
+    parse_interval, parse_numbered, parse_time, parse_timestamp, parse_uuid,
 };
 
 use crate::session_zone::{SessionZone, session_zone};

@@ -9,10 +9,8 @@ use super::reader::Problem;
 /// Appends the text of a key or a value of a simple type.
 pub(super) fn write_part(text: &str, out: &mut String) {
     let is_special = |ch: char| matches!(ch, ',' | '=' | '{' | '}' | '[' | ']' | '(' | ')' | '\'' | '"' | '\\');
-    let is_plain = !text.is_empty()
-        && text.trim() == text
-        && !text.eq_ignore_ascii_case("null")
-        && !text.contains(is_special);
+    let is_plain =
+        !text.is_empty() && text.trim() == text && !text.eq_ignore_ascii_case("null") && !text.contains(is_special);
     if is_plain {
         out.push_str(text);
         return;

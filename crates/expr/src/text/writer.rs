@@ -23,8 +23,9 @@ use std::fmt::Write;
 
 use arrow::array::timezone::Tz;
 use arrow::array::{
-    StructArray, Array, ArrayAccessor, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
+    Array, ArrayAccessor, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
     FixedSizeListArray, Float16Array, LargeBinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
+    StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -37,8 +38,8 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{Error, NumberedNative, NumberedType, Result, WIDE_DIGITS_MAX, is_json, is_json_field, map_kinds};
 
 use crate::functions::time::zone::{shown_at, zone_called};
-use crate::text::map_text::write_part;
 use crate::text::calendar::{CivilDate, date_of_days, units_per_second};
+use crate::text::map_text::write_part;
 use crate::unscaled::{Unscaled, write_wide_digits};
 
 /// Returns the text of the value in `row` of `array`, or `None` for NULL. [`TextColumn`] is faster for more than one

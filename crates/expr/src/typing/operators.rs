@@ -7,10 +7,10 @@ use rowmill_plan::function::ArgumentKind;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, Constant, ExprOp, FunctionSpec, ScalarExpr};
 
-use super::zones::call_in_zone;
 use super::casts::{cast, coerce};
 use super::common::{common_kind, comparison_kind, is_open_text};
 use super::decimal_digits::decimal_result;
+use super::zones::call_in_zone;
 use crate::functions;
 use crate::kinds::{
     digits_and_scale, digits_of, exact_value, exact_wide_value, is_decimal, is_number, is_wide_decimal, type_name,

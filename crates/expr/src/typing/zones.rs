@@ -29,9 +29,7 @@ pub(super) fn cast_in_zone(expr: &ScalarExpr, kind: &DataType, or_null: bool) ->
             cast(moved(expr.clone(), zone)?, kind, or_null)?
         }
         (Timestamp(_, None), Timestamp(_, Some(_))) => cast(moved(expr.clone(), zone)?, kind, or_null)?,
-        (Date32, Timestamp(unit, Some(_))) => {
-            moved(cast(expr.clone(), &Timestamp(*unit, None), or_null)?, zone)?
-        }
+        (Date32, Timestamp(unit, Some(_))) => moved(cast(expr.clone(), &Timestamp(*unit, None), or_null)?, zone)?,
         (Timestamp(_, Some(_)), Utf8View) => named("instant_text", vec![expr.clone(), name_of(zone)])?,
         // A constant is read at once, on this thread, which knows the zone.
         (Utf8View, Timestamp(_, Some(_))) if expr.as_constant().is_none() => {
@@ -97,11 +95,7 @@ fn read_in_zone(
 
 /// Makes the sum of an instant and an interval: months and days count in the zone, smaller units do not. An interval
 /// that is no constant counts in UTC.
-fn shifted(
-    function: &'static FunctionSpec,
-    arguments: &[ScalarExpr],
-    zone: SessionZone,
-) -> Result<Option<ScalarExpr>> {
+fn shifted(function: &'static FunctionSpec, arguments: &[ScalarExpr], zone: SessionZone) -> Result<Option<ScalarExpr>> {
     let [instant, interval] = arguments else { return Ok(None) };
     let Some(value) = interval.as_constant().filter(|value| !value.is_null()) else { return Ok(None) };
     let Some(interval) = value.array().as_primitive_opt::<IntervalMonthDayNanoType>().map(|of| of.value(0)) else {

@@ -10,9 +10,9 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 use sqlparser::ast::{self, DateTimeField, DictionaryField, Expr, Value};
 
-use super::type_name::sql_type;
 use super::Binder;
 use super::place::unsupported;
+use super::type_name::sql_type;
 
 /// Digits of a number literal that is not a DOUBLE.
 const DIGITS_MAX: usize = WIDE_DIGITS_MAX as usize;

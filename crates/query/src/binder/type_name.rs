@@ -12,8 +12,19 @@ use super::place::suggest;
 
 /// The names of types with parameters, and of types that may have them, which an error message may suggest beside all
 /// others.
-const NAMES: &[&str] =
-    &["FLOAT", "DECIMAL", "NUMERIC", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "VARCHAR", "CHAR", "STRUCT", "MAP", "ENUM"];
+const NAMES: &[&str] = &[
+    "FLOAT",
+    "DECIMAL",
+    "NUMERIC",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "DATETIME",
+    "VARCHAR",
+    "CHAR",
+    "STRUCT",
+    "MAP",
+    "ENUM",
+];
 
 /// The precision and scale of `DECIMAL` without a precision.
 const DECIMAL_DEFAULT: (u8, u8) = (38, 10);

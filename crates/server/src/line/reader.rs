@@ -18,9 +18,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::point::{
-    LineEscapes, LinePoint, LineText, LineValue, is_escaped_in_names, is_escaped_in_strings,
-};
+use super::point::{LineEscapes, LinePoint, LineText, LineValue, is_escaped_in_names, is_escaped_in_strings};
 
 /// Why a line is no point.
 #[derive(Clone, Debug, PartialEq, Eq)]

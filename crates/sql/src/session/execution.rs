@@ -15,8 +15,8 @@
 
 use std::sync::Arc;
 
-use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_base::{ErrorKind, Result, Settings};
+use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_plan::Constant;
 use rowmill_program::{Compiled, ProgramScratch, ResultRows, RunEnd};
 use rowmill_storage::keyed::ValueRef;

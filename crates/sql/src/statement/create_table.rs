@@ -64,8 +64,11 @@ fn create_empty(
     if definition.columns.is_empty() {
         return Err(no_columns(&definition.name));
     }
-    let columns =
-        definition.columns.iter().map(|column| column_spec(work, transaction.catalog(), STATEMENT, column)).collect::<Result<Vec<_>>>()?;
+    let columns = definition
+        .columns
+        .iter()
+        .map(|column| column_spec(work, transaction.catalog(), STATEMENT, column))
+        .collect::<Result<Vec<_>>>()?;
     place.create(work, transaction, columns, definition)?;
     Ok(Outcome::Done { tag: STATEMENT })
 }

@@ -45,7 +45,8 @@ pub(super) fn set_type(
     data_type: &DataType,
     using: Option<&Expr>,
 ) -> Result<()> {
-    let kind = sql_type(transaction.catalog(), data_type).map_err(|error| error.context(format!("column \"{}\"", column.name)))?;
+    let kind = sql_type(transaction.catalog(), data_type)
+        .map_err(|error| error.context(format!("column \"{}\"", column.name)))?;
     if table.identity(column.id).is_some() && counted_range(&kind).is_none() {
         let what = format!("column \"{}\" takes its values from a sequence, so it cannot be {kind}", column.name);
         return Err(Error::new(ErrorKind::DatatypeMismatch, what).hint("it can be SMALLINT, INTEGER or BIGINT"));

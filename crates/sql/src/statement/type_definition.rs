@@ -121,7 +121,8 @@ fn find(catalog: &Catalog, name: &str) -> Result<Arc<TypeDef>> {
 }
 
 fn unknown(catalog: &Catalog, name: &str) -> Error {
-    let error = Error::new(ErrorKind::UndefinedObject, format!("there is no type \"{name}\" that a statement has made"));
+    let error =
+        Error::new(ErrorKind::UndefinedObject, format!("there is no type \"{name}\" that a statement has made"));
     let near = nearest(name, catalog.types().map(|known| known.name.as_str()));
     if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
 }

@@ -83,8 +83,10 @@ impl EnumLabels {
         }
         let number = known.types.len();
         if number == TYPES_MAX {
-            let message = format!("the process has seen {TYPES_MAX} different ENUM types, and there is no room for more");
-            return Err(Error::new(ErrorKind::InvalidDefinition, message).hint("CREATE TYPE makes one that all statements share"));
+            let message =
+                format!("the process has seen {TYPES_MAX} different ENUM types, and there is no room for more");
+            return Err(Error::new(ErrorKind::InvalidDefinition, message)
+                .hint("CREATE TYPE makes one that all statements share"));
         }
         let made = new_type(number, &identity);
         known.types.push(made);
@@ -170,7 +172,8 @@ impl EnumLabels {
     /// The Arrow type that carries the values: the number of this list as digits, above those of the other numbered
     /// types, and as a negative scale.
     pub fn arrow(&self) -> DataType {
-        let (digits, scale) = (usize::from(self.number) / TYPES_PER_DIGITS, usize::from(self.number) % TYPES_PER_DIGITS);
+        let (digits, scale) =
+            (usize::from(self.number) / TYPES_PER_DIGITS, usize::from(self.number) % TYPES_PER_DIGITS);
         DataType::Decimal128(DIGITS + 1 + digits as u8, -(scale as i16 + 1) as i8)
     }
 

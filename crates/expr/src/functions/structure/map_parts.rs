@@ -84,10 +84,7 @@ pub(in crate::functions) static MAPS: &[FunctionSpec] = &[
         },
         kernel: concat,
         doc: "The entries of all maps. The value of a key is that of the last map that has it. NULL counts as empty.",
-        example: (
-            "map_concat(map(['a', 'b'], [1, 2]), map(['b'], [3]))",
-            "{a=1, b=3}",
-        ),
+        example: ("map_concat(map(['a', 'b'], [1, 2]), map(['b'], [3]))", "{a=1, b=3}"),
         ..ordinary("struct")
     },
     FunctionSpec {

@@ -148,8 +148,11 @@ fn pairs(maps: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
     crate::functions::time::columns::unary(maps, rows, |maps| {
         let lists = maps.as_list::<i32>();
         let entries = lists.values().as_struct();
-        let Some(DataType::Struct(fields)) = item_kind(kind) else { return Err(failed(format!("pairs of type {kind}"))) };
-        let pairs = StructArray::try_new(fields, entries.columns().to_vec(), entries.nulls().cloned()).map_err(failed)?;
+        let Some(DataType::Struct(fields)) = item_kind(kind) else {
+            return Err(failed(format!("pairs of type {kind}")));
+        };
+        let pairs =
+            StructArray::try_new(fields, entries.columns().to_vec(), entries.nulls().cloned()).map_err(failed)?;
         lists_of(kind, lists.value_offsets().to_vec(), Arc::new(pairs), lists.nulls().cloned())
     })
 }

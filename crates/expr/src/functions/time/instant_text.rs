@@ -117,4 +117,3 @@ pub(super) const ZONE_OFFSET: FunctionSpec = FunctionSpec {
     example: ("zone_offset(TIMESTAMPTZ '2013-07-31 12:00:00Z', 'Europe/Berlin', 'timezone')", "7200"),
     ..ordinary("time")
 };
-

@@ -65,8 +65,12 @@ fn check_keys(maps: &ListArray) -> Result<()> {
     for (row, range) in maps.offsets().windows(2).enumerate() {
         let mut known = HashSet::new();
         let range = range[0] as usize..range[1] as usize;
-        if maps.is_valid(row) && range.clone().any(|entry| keys.is_null(entry) || !known.insert(rows.row(entry).data())) {
-            return Err(Error::new(ErrorKind::InvalidParameter, "a key occurs twice in a map, or is NULL, after the cast"));
+        if maps.is_valid(row) && range.clone().any(|entry| keys.is_null(entry) || !known.insert(rows.row(entry).data()))
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                "a key occurs twice in a map, or is NULL, after the cast",
+            ));
         }
     }
     Ok(())

@@ -120,7 +120,8 @@ fn lines_around_a_bad_one_are_read() {
 
 #[test]
 fn a_point_tells_whether_it_has_the_names_of_the_last_one() {
-    let body = b"m,t=1 a=1i,b=2 1\nm,t=2 a=-3i,b=4\nm,t=2 a=3i\nm,t=2 a=3i\nm,t=2,a=3 b=1\nm2,t=2,a=3 b=1\nm2,t=2,a=3 b=x\n\
+    let body =
+        b"m,t=1 a=1i,b=2 1\nm,t=2 a=-3i,b=4\nm,t=2 a=3i\nm,t=2 a=3i\nm,t=2,a=3 b=1\nm2,t=2,a=3 b=1\nm2,t=2,a=3 b=x\n\
         m2,t=2,a=3 b=1\nm2,t\\ =2,a=3 b=1\nm2,t\\ =2,a=3 b=1\nm2,t=2,a=3 b=1\nm2,t=2,ab=3 b=1\n";
     let (points, errors) = read(body);
     assert_eq!(errors.len(), 1);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{IndexId, Isolation, Result};
-use rowmill_storage::TableDef;
+use rowmill_base::{Error, IndexId, Isolation, Result};
 use rowmill_storage::keyed::KeyRange;
+use rowmill_storage::{CheckDef, ColumnDef, TableDef};
 
 use crate::catalog::Catalog;
-use crate::commit::conflict;
+use crate::commit::{conflict, rows_differ};
 use crate::keyed::write_set::WriteSet;
 use crate::keyed::{TableCodec, index_head};
 use crate::snapshot::Snapshot;
@@ -84,9 +84,10 @@ impl Transaction {
         }
     }
 
-    /// Fails if the transaction emptied a table or created an index of it, and another transaction has changed its rows
-    /// since.
+    /// Fails if the transaction emptied a table, created an index of it or forbade values in it, and another transaction
+    /// has changed its rows since.
     pub(crate) fn validate_definitions(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+        self.validate_new_rules(current)?;
         if Arc::ptr_eq(&self.base.catalog, &self.changes.catalog) || current.keyed.commit() == self.base.keyed.commit()
         {
             return Ok(());
@@ -95,13 +96,52 @@ impl Transaction {
             let after = catalog.table_by_id(before.id).and_then(|def| def.keyed.as_ref());
             let (Some(old), Some(new)) = (&before.keyed, after) else { continue };
             let is_known = |id| old.index_ids().any(|old| old == id);
-            let rows = KeyRange::of_prefix(&index_head(old.index));
-            if !new.index_ids().all(is_known)
-                && current.keyed.store().versions().changed_in(&rows, self.base.keyed.commit()).is_some()
-            {
-                return Err(conflict(format!("rows of table \"{}\" were changed by another transaction", before.name)));
+            if !new.index_ids().all(is_known) && self.rows_have_changed(before, current) {
+                return Err(rows_changed(before));
             }
         }
         Ok(())
     }
+
+    /// Fails if the transaction forbade values in a table, and another transaction has changed its rows since: these
+    /// rows were not checked.
+    fn validate_new_rules(&self, current: &Snapshot) -> Result<()> {
+        if Arc::ptr_eq(&self.base.catalog, &self.changes.catalog) {
+            return Ok(());
+        }
+        for before in self.base.catalog.all_tables() {
+            let Some(after) = self.changes.catalog.table_by_id(before.id) else { continue };
+            if !Arc::ptr_eq(before, after) && forbids_more(before, after) && self.rows_have_changed(before, current) {
+                return Err(rows_changed(before));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a commit after the transaction's snapshot has changed rows of a table.
+    fn rows_have_changed(&self, table: &TableDef, current: &Snapshot) -> bool {
+        match &table.keyed {
+            Some(keyed) => {
+                let rows = KeyRange::of_prefix(&index_head(keyed.index));
+                current.keyed.store().versions().changed_in(&rows, self.base.keyed.commit()).is_some()
+            }
+            None => match (self.base.tables.get(&table.id), current.tables.get(&table.id)) {
+                (Some(base), Some(current)) => rows_differ(base, current),
+                _ => false,
+            },
+        }
+    }
+}
+
+/// Whether the second definition of a table forbids values that the first one allows.
+fn forbids_more(before: &TableDef, after: &TableDef) -> bool {
+    let is_new_check = |check: &CheckDef| !before.rules.checks.contains(check);
+    let forbids_null = |column: &ColumnDef| {
+        !column.nullable && before.column_by_id(column.id).is_some_and(|place| before.columns[place].nullable)
+    };
+    after.columns.iter().any(forbids_null) || after.rules.checks.iter().any(is_new_check)
+}
+
+fn rows_changed(table: &TableDef) -> Error {
+    conflict(format!("rows of table \"{}\" were changed by another transaction", table.name))
 }

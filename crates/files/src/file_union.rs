@@ -28,6 +28,7 @@ use rowmill_query::catalog::RowSource;
 use crate::file_set::paths_of;
 use crate::mapping::{batch_of, listed};
 use crate::rows::RowsRequest;
+use crate::union_predicates::{UnionPlace, predicates_for};
 use crate::{FileSet, ReadOptions};
 
 /// How files become one table.
@@ -144,13 +145,22 @@ impl RowSource for FileUnion {
     fn open(
         &self,
         columns: &[usize],
-        _predicates: &[Predicate],
+        predicates: &[Predicate],
         batch_rows: usize,
         threads: usize,
         cancel: &Cancel,
     ) -> Result<Arc<dyn BatchSource>> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
+            let own = part.files.own_columns()?;
+            let place = |column: usize| match &part.columns[column] {
+                PartColumn::Read(number) if own[*number].kind.arrow() == *self.schema.field(column).data_type() => {
+                    UnionPlace::Column(*number)
+                }
+                PartColumn::Value(value) => UnionPlace::Value(value),
+                PartColumn::Read(_) | PartColumn::Missing => UnionPlace::Unknown,
+            };
+            let Some(predicates) = predicates_for(predicates, &place) else { continue };
             let mut read = Vec::new();
             let mut places = Vec::with_capacity(columns.len());
             for column in columns {
@@ -162,8 +172,7 @@ impl RowSource for FileUnion {
                     other => other.clone(),
                 });
             }
-            // The predicates name columns of the union, which the file numbers in another way.
-            let request = RowsRequest { columns: &read, predicates: &[], batch_rows, threads, cancel };
+            let request = RowsRequest { columns: &read, predicates: &predicates, batch_rows, threads, cancel };
             parts.push((part.files.own_rows(&request)?, places));
         }
         let fields: Vec<Field> = columns.iter().map(|column| self.schema.field(*column).clone()).collect();

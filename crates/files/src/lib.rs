@@ -31,7 +31,7 @@
 //!
 //! - `options`, `folders`, `pattern`, `source_file`: the options of a statement, and the files that it names.
 //! - `file_set`, `mapping`: several files as one, and the mapping from their columns to the target's.
-//!   `file_union`: files with different columns as rows of a query, and columns that paths tell.
+//!   `file_union`, `union_predicates`: files with different columns as rows of a query, and columns that paths tell.
 //! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`:
 //!   Parquet by row groups, and the parts that need not be read.
 //! - `ipc_file`: Arrow.
@@ -39,6 +39,7 @@
 //!   `type_guess` finds the types.
 //! - `jobs`, `piece_rows`, `rows`: the threads that decode the pieces, in a load or in a query.
 //! - `convert`: from the types of files to SQL types. `guard`: limits the effects of damaged files.
+//! - `sqlite`, under the feature of its name: tables of SQLite databases as rows of a query.
 //! - `report`, `bad_rows`, `kept_rows`: errors and rejects for lines that cannot be read, and the remaining rows.
 //! - `write`, `write_text`, `write_binary`: writing files.
 
@@ -67,8 +68,11 @@ mod piece_rows;
 pub mod report;
 pub mod rows;
 mod source_file;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod text_source;
 mod type_guess;
+mod union_predicates;
 mod write;
 mod write_binary;
 mod write_text;
@@ -81,6 +85,8 @@ pub use mapping::TargetColumn;
 pub use options::{Compression, FileFormat, OnError, ReadOptions, switch, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteFile, SqliteTable};
 pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, stream_writer, writer};
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::*;
 use crate::{ReadOptions, WriteOptions, writer};
 
 mod every_type;
+mod unions;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -35,7 +36,7 @@ fn open(path: &str) -> Arc<FileRows> {
 }
 
 /// Reads all rows with `threads` workers, each on a thread of its own.
-fn read(source: &FileRows, columns: &[usize], predicates: &[Predicate], threads: usize) -> Result<RecordBatch> {
+fn read(source: &dyn RowSource, columns: &[usize], predicates: &[Predicate], threads: usize) -> Result<RecordBatch> {
     const BATCH_ROWS: usize = 1_000;
     let rows = source.open(columns, predicates, BATCH_ROWS, threads, &Cancel::new())?;
     let batches = std::thread::scope(|scope| {
@@ -108,9 +109,9 @@ fn every_format_returns_the_requested_columns() {
         assert_eq!(names, ["Id", "Name", "Flag"], "{ending}: names as spelled");
         assert_eq!(source.row_count(), (ending == "parquet").then_some(60_000));
         for threads in [1, 3] {
-            let all = read(&source, &[0, 1, 2], &[], threads).expect("read");
+            let all = read(&*source, &[0, 1, 2], &[], threads).expect("read");
             assert_eq!(numbers(&all, 0), (0..60_000).collect::<Vec<_>>(), "{ending}");
-            let some = read(&source, &[1, 0], &[number(0, CompareOp::GreaterOrEqual, 59_990)], threads).expect("read");
+            let some = read(&*source, &[1, 0], &[number(0, CompareOp::GreaterOrEqual, 59_990)], threads).expect("read");
             assert_eq!(some.schema().field(0).name(), "Name");
             let found =
                 (0..some.num_rows()).filter(|row| some.column(1).as_primitive::<Int64Type>().value(*row) >= 59_990);
@@ -122,7 +123,7 @@ fn every_format_returns_the_requested_columns() {
                 let names = some.column(0).as_string_view();
                 assert_eq!(names.is_valid(row).then(|| names.value(row).to_owned()), expected, "{ending}");
             }
-            let none = read(&source, &[], &[], threads).expect("read");
+            let none = read(&*source, &[], &[], threads).expect("read");
             assert_eq!((none.num_columns(), none.num_rows()), (0, 60_000), "{ending}");
         }
     }
@@ -139,9 +140,9 @@ fn columns_with_equal_names_are_read_separately() {
     let source = open(&path);
     let names: Vec<&str> = source.schema().fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(names, ["a", "a_1", "A_2"]);
-    let found = read(&source, &[2, 0, 1], &[number(1, CompareOp::Equal, 2)], 1).expect("read");
+    let found = read(&*source, &[2, 0, 1], &[number(1, CompareOp::Equal, 2)], 1).expect("read");
     assert_eq!([0, 1, 2].map(|column| numbers(&found, column)), [[3], [1], [2]]);
-    assert_eq!(read(&source, &[0], &[number(1, CompareOp::Equal, 1)], 1).expect("read").num_rows(), 0);
+    assert_eq!(read(&*source, &[0], &[number(1, CompareOp::Equal, 1)], 1).expect("read").num_rows(), 0);
 }
 
 #[test]
@@ -151,7 +152,7 @@ fn files_with_other_column_orders_are_pruned_by_the_right_column() {
     write_parquet(&path(&folder, "0.parquet"), &first, small_pages());
     write_parquet(&path(&folder, "1.parquet"), &second, small_pages());
     let source = open(&path(&folder, "*.parquet"));
-    let found = read(&source, &[0], &[number(0, CompareOp::GreaterOrEqual, 1_950)], 2).expect("read");
+    let found = read(&*source, &[0], &[number(0, CompareOp::GreaterOrEqual, 1_950)], 2).expect("read");
     assert_eq!(numbers(&found, 0), (1_900..2_000).collect::<Vec<_>>());
 }
 
@@ -161,7 +162,7 @@ fn row_groups_and_pages_excluded_by_conditions_are_not_read() {
     let path = path(&folder, "a.parquet");
     write_parquet(&path, &rows(0..10_000), small_pages());
     let source = open(&path);
-    let ids = |predicates: &[Predicate]| numbers(&read(&source, &[0], predicates, 2).expect("read"), 0);
+    let ids = |predicates: &[Predicate]| numbers(&read(&*source, &[0], predicates, 2).expect("read"), 0);
     let range = |range: Range<i64>| range.collect::<Vec<_>>();
     assert_eq!(ids(&[number(0, CompareOp::Equal, 4_242)]), range(4_200..4_300));
     assert_eq!(ids(&[number(0, CompareOp::Less, 1_150)]), range(0..1_200));
@@ -197,7 +198,7 @@ fn row_groups_and_pages_excluded_by_conditions_are_not_read() {
     assert_eq!(ids(&[Predicate::IsNull { column: 0, negated: false }]), range(0..0));
     assert_eq!(ids(&[Predicate::IsNull { column: 1, negated: false }]).len(), 10_000);
     // If no columns are read, the number of rows should follow the same rules.
-    let counted = read(&source, &[], &[number(0, CompareOp::Equal, 4_242)], 1).expect("read");
+    let counted = read(&*source, &[], &[number(0, CompareOp::Equal, 4_242)], 1).expect("read");
     assert_eq!(counted.num_rows(), 100);
 }
 
@@ -235,11 +236,11 @@ fn pages_and_columns_that_are_not_needed_are_not_decoded() {
     // In the second row group, destroy the names in all pages but one.
     overwrite_pages(&path, (1, 1), |page| page != 4);
     let source = open(&path);
-    assert!(read(&source, &[1], &[], 1).is_err());
-    let found = read(&source, &[0, 1], &[number(0, CompareOp::Equal, 1_450)], 1).expect("only sound pages are read");
+    assert!(read(&*source, &[1], &[], 1).is_err());
+    let found = read(&*source, &[0, 1], &[number(0, CompareOp::Equal, 1_450)], 1).expect("only sound pages are read");
     assert_eq!(numbers(&found, 0), (1_400..1_500).collect::<Vec<_>>());
-    assert_eq!(read(&source, &[0], &[], 1).expect("a sound column").num_rows(), 2_000);
-    assert_eq!(read(&source, &[], &[], 1).expect("no column").num_rows(), 2_000);
+    assert_eq!(read(&*source, &[0], &[], 1).expect("a sound column").num_rows(), 2_000);
+    assert_eq!(read(&*source, &[], &[], 1).expect("no column").num_rows(), 2_000);
 }
 
 #[test]
@@ -254,8 +255,8 @@ fn a_large_row_group_is_shared_by_workers() {
     assert_eq!(rows.parallelism(), 2, "one row group, two workers");
     let mut expected = ids.as_primitive::<Int64Type>().values().to_vec();
     expected.sort_unstable();
-    assert_eq!(numbers(&read(&source, &[0], &[], 3).expect("read"), 0), expected);
-    assert_eq!(read(&source, &[], &[], 3).expect("read").num_rows(), 900_000);
+    assert_eq!(numbers(&read(&*source, &[0], &[], 3).expect("read"), 0), expected);
+    assert_eq!(read(&*source, &[], &[], 3).expect("read").num_rows(), 900_000);
 }
 
 /// Rewrites the file with other statistics of its row groups. Everything else stays.
@@ -361,7 +362,7 @@ fn bloom_filters_exclude_row_groups() {
     let batch = RecordBatch::try_from_iter([("n", even), ("t", texts)]).expect("a batch");
     write_parquet(&path, &batch, small_pages().set_bloom_filter_enabled(true).set_bloom_filter_fpp(1e-6));
     let source = open(&path);
-    let count = |predicate: Predicate| read(&source, &[0], &[predicate], 1).expect("read").num_rows();
+    let count = |predicate: Predicate| read(&*source, &[0], &[predicate], 1).expect("read").num_rows();
     assert_eq!(count(compare_text(CompareOp::Equal, "4242")), 100, "the index of the pages finds the page");
     assert_eq!(count(compare_text(CompareOp::Equal, "4243")), 0, "no filter contains it");
     let values = |texts: &[&str]| Arc::new(arrow::array::StringViewArray::from(texts.to_vec())) as ArrayRef;
@@ -459,7 +460,7 @@ fn an_error_names_the_line() {
     let mut options = ReadOptions::default();
     options.set("sample_rows", "100").expect("an option");
     let source = FileRows::new(FileSet::open(&path, &options).expect("opened")).expect("columns of SQL");
-    let error = read(&source, &[0], &[], 2).unwrap_err();
+    let error = read(&*source, &[0], &[], 2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidText);
     assert!(error.message().contains("line 300002, column a: 'x'"), "{error}");
     assert!(error.hint_text().is_some_and(|hint| hint.contains("guessed from the first")), "{error}");
@@ -484,9 +485,9 @@ fn an_error_in_parquet_names_the_row_of_the_file() {
     writer.close().expect("closed");
     let source = open(&path);
     assert_eq!(*source.schema().field(1).data_type(), DataType::Utf8View);
-    let error = read(&source, &[1], &[number(0, CompareOp::Equal, 2_450)], 1).unwrap_err();
+    let error = read(&*source, &[1], &[number(0, CompareOp::Equal, 2_450)], 1).unwrap_err();
     assert!(error.message().contains("row 2457, column t"), "{error}");
-    assert_eq!(read(&source, &[1], &[number(0, CompareOp::Equal, 2_350)], 1).expect("another page").num_rows(), 100);
+    assert_eq!(read(&*source, &[1], &[number(0, CompareOp::Equal, 2_350)], 1).expect("another page").num_rows(), 100);
 }
 
 #[test]

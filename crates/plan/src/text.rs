@@ -240,7 +240,8 @@ fn scan_line(scan: &Scan, names: &dyn Names) -> String {
     if let Some(access) = names.access(scan, None) {
         line += &format!(", reading {access}");
     }
-    line + &format!(", {blocks} blocks, {rows} rows")
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    line + &format!(", {blocks} block{}, {rows} row{}", plural(blocks as u64), plural(rows))
 }
 
 /// The conditions of a scan, as EXPLAIN shows them after the table.

@@ -84,6 +84,7 @@ const CHUNKS_MAX: usize = 4;
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
     let routes = routes().into_iter().fold(Router::new(), |router, (path, _, handler)| router.route(path, handler));
     let routes = routes
+        .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(refuse_foreign))
         .layer(from_fn_with_state(Arc::clone(&shared), admit))
         .with_state(Arc::clone(&shared))
@@ -120,6 +121,20 @@ fn routes() -> Vec<Route> {
         ("/metrics", "get", get(metrics)),
         ("/openapi.json", "get", get(openapi)),
     ]
+}
+
+/// Answers a request whose path exists with another method.
+async fn wrong_method(request: Request) -> Response {
+    let (path, method) = (request.uri().path(), request.method());
+    let known = routes().into_iter().find(|(known, ..)| *known == path);
+    let message = match known {
+        Some(("/query", ..)) => {
+            format!("{path} takes POST and not {method}: the body is the statement, as curl -d 'SELECT 1' sends it")
+        }
+        Some((_, takes, _)) => format!("{path} takes {} and not {method}", takes.to_uppercase()),
+        None => format!("{path} does not take {method}; /openapi.json describes all requests"),
+    };
+    failure(StatusCode::METHOD_NOT_ALLOWED, "0A000", &message)
 }
 
 /// The description of all requests, in the form of OpenAPI.

@@ -22,6 +22,9 @@ impl QueryRequest {
         if !is_json {
             let sql = std::str::from_utf8(body)
                 .map_err(|error| format!("the body is not UTF-8 at byte {}", error.valid_up_to()))?;
+            if sql.trim().is_empty() {
+                return Err("the body is empty: it must be a statement, as curl -d 'SELECT 1' sends it".to_owned());
+            }
             if sql.trim_start().starts_with('{') {
                 let found = content_type.unwrap_or("none");
                 return Err(format!(

@@ -171,7 +171,12 @@ fn errors_are_json_with_their_place() {
     }
     let json_type = [("Content-Type", "application/json")];
     assert_eq!(ask(&server, "POST", "/query", &json_type, b"{").json()["sqlstate"], "22023");
-    assert_eq!(ask(&server, "GET", "/query", &[], b"").status, 405);
+    let wrong = ask(&server, "GET", "/query", &[], b"");
+    assert_eq!(wrong.status, 405);
+    assert!(wrong.json()["message"].as_str().unwrap().contains("/query takes POST and not GET"));
+    let empty = ask(&server, "POST", "/query", &[], b" ");
+    assert_eq!(empty.status, 400);
+    assert!(empty.json()["message"].as_str().unwrap().contains("the body is empty"));
 }
 
 #[test]

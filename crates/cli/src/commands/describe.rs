@@ -62,8 +62,8 @@ fn keys(name: &str, runner: &mut Runner) -> Result<String> {
     Ok(text)
 }
 
-/// The condition that leaves out the schemas that every database has.
-const OWN_SCHEMAS: &str = "NOT IN ('information_schema', 'pg_catalog')";
+/// The condition on a schema that leaves out those of other databases, and those that every database has.
+const OWN_SCHEMAS: &str = "NOT IN ('information_schema', 'pg_catalog') AND table_catalog = current_database()";
 
 pub(super) fn tables(_: &str, runner: &mut Runner) -> Result<Next> {
     let sql = format!(
@@ -116,9 +116,7 @@ fn place(runner: &Runner) -> String {
 }
 
 pub(super) fn databases(_: &str, runner: &mut Runner) -> Result<Next> {
-    let place = literal(&place(runner));
-    let count = format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema {OWN_SCHEMAS}");
-    show(&format!("SELECT current_database() AS name, {place} AS place, ({count}) AS relations"), runner)
+    show("SHOW DATABASES", runner)
 }
 
 pub(super) fn connection(_: &str, runner: &mut Runner) -> Result<Next> {

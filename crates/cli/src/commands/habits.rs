@@ -7,7 +7,7 @@ const HABITS: &[(&str, &str)] = &[
     (".fullschema", "\\d lists tables, and SHOW CREATE TABLE NAME shows the statement of one"),
     (".indexes", "\\di lists indexes"),
     (".indices", "\\di lists indexes"),
-    (".databases", "\\l shows the open database"),
+    (".databases", "\\l lists the databases"),
     (".open", "the shell has one database: start it with `rowmill FOLDER`"),
     (".mode", "\\mode FORMAT chooses the format of results"),
     (".headers", "results always have their names; \\mode FORMAT chooses the format"),

@@ -74,7 +74,7 @@ pub(crate) const COMMANDS: &[ShellCommand] = &[
     command(&["\\dn"], "", "lists schemas", describe::schemas),
     command(&["\\dT"], "", "lists the types that CREATE TYPE has made", describe::types),
     command(&["\\df"], "PATTERN", "lists functions; * stands for any letters", describe::functions),
-    command(&["\\l"], "", "shows the open database", describe::databases),
+    command(&["\\l"], "", "lists the open database and those that are attached", describe::databases),
     command(&["\\conninfo"], "", "shows the database, the process and the open transaction", describe::connection),
     command(&["\\mode"], "FORMAT", "prints results as table, csv, json, ndjson, markdown or line", results::mode)
         .completes(ArgumentKind::Format),
@@ -133,9 +133,31 @@ pub(crate) fn run(line: &str, runner: &mut Runner) -> Result<Next> {
         Some(command) => (command.run)(argument, runner),
         None => {
             let error = Error::new(ErrorKind::Syntax, format!("there is no command {name}"));
-            Err(error.hint(habits::answer(name).unwrap_or("\\? lists the commands")))
+            if let Some(answer) = habits::answer(name) {
+                return Err(error.hint(answer));
+            }
+            // In such short names one typing error is the most that can be guessed.
+            let known = COMMANDS.iter().flat_map(|command| command.names).copied().filter(|known| is_near(name, known));
+            let near: Vec<&str> = known.take(NEAR_MAX).collect();
+            Err(match near.as_slice() {
+                [] => error.hint("\\? lists the commands"),
+                near => error.hint(format!("did you mean {}? \\? lists the commands", near.join(", "))),
+            })
         }
     }
+}
+
+/// The number of commands that an error suggests at most.
+const NEAR_MAX: usize = 3;
+
+/// Whether `known` becomes `name` by one letter more, less or other.
+fn is_near(name: &str, known: &str) -> bool {
+    let (name, known) = (name.as_bytes(), known.as_bytes());
+    let begin = name.iter().zip(known).take_while(|(a, b)| a == b).count();
+    let (name, known) = (&name[begin..], &known[begin..]);
+    // A backslash alone is no beginning.
+    begin > 1
+        && [(0, 1), (1, 0), (1, 1)].iter().any(|(a, b)| name.get(*a..) == known.get(*b..) && name.get(*a..).is_some())
 }
 
 fn find(name: &str) -> Option<&'static ShellCommand> {

@@ -198,6 +198,8 @@ fn commands_do_what_the_help_says() {
     assert!(shell.run("\\h create t").contains("CREATE TABLE visits"));
     assert!(shell.run("\\h sing").contains("there is no statement \"sing\""));
     assert!(shell.run("\\nonsense").contains("there is no command \\nonsense"));
+    assert!(shell.run("\\timig").contains("did you mean \\timing?"));
+    assert!(shell.run("\\plt").contains("did you mean \\plot?"));
     assert!(shell.run("\\mode csv").is_empty());
     assert_eq!(shell.run("SELECT a FROM made;"), "a\n5\n");
     assert!(shell.run("\\mode nothing").contains("the modes are table, csv, json, ndjson, markdown and line"));

@@ -126,6 +126,11 @@ impl Binder<'_> {
     }
 
     fn no_table_function(&self, ident: &ast::Ident) -> Error {
+        // PRAGMA x is a call of this function.
+        if let Some(name) = ident.value.strip_prefix("pragma_") {
+            let error = Error::new(ErrorKind::UndefinedFunction, format!("there is no PRAGMA {name}"));
+            return error.hint("PRAGMA table_info('t') is supported; SHOW ALL lists the settings, SET changes one");
+        }
         let message = format!("there is no table function \"{}\"", ident.value);
         let names = [
             "unnest",

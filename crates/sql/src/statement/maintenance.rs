@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, TableId};
+use rowmill_storage::TableSource;
 use rowmill_txn::Vacuumed;
 
 use super::clause::unsupported;
@@ -18,15 +19,16 @@ use crate::session::Work;
 /// bytes on disk before and after, and the bytes that are kept for readers of older states. With tables, it rewrites
 /// their blocks that are small or have many deleted rows, as the background does after a while.
 pub(crate) fn vacuum(work: &mut Work<'_>, vacuum: &VacuumStatement) -> Result<Outcome> {
-    let mut analyzes = false;
+    let (mut analyzes, mut is_verbose) = (false, false);
     for option in &vacuum.options {
         match option.as_str() {
             "analyze" | "analyse" => analyzes = true,
+            "verbose" => is_verbose = true,
             // VACUUM always makes the files shorter.
             "full" => {}
             other => {
                 let what = format!("the option {}", other.to_uppercase());
-                return Err(unsupported("VACUUM", &what).hint("its options are FULL and ANALYZE"));
+                return Err(unsupported("VACUUM", &what).hint("its options are FULL, VERBOSE and ANALYZE"));
             }
         }
     }
@@ -46,12 +48,27 @@ pub(crate) fn vacuum(work: &mut Work<'_>, vacuum: &VacuumStatement) -> Result<Ou
     for table in &vacuum.tables {
         let name = qualified(&table.name, work.statement.spellings())?;
         let id = relation::table(work.engine().snapshot()?.catalog(), &name)?.id;
+        let before = shape_of(work, id)?;
         work.engine().merge_table(id, &work.cancel)?;
+        if is_verbose {
+            let after = shape_of(work, id)?;
+            work.notice(format!("table \"{}\": {before} before, {after} after", name.spelled));
+        }
         if analyzes {
             analyze::table(work, &name, &table.columns)?;
         }
     }
     Ok(Outcome::Done { tag: "VACUUM" })
+}
+
+/// How a table is stored, for VERBOSE.
+fn shape_of(work: &Work<'_>, id: TableId) -> Result<String> {
+    let Some(table) = work.engine().snapshot()?.table(id) else { return Ok("dropped".to_owned()) };
+    if table.keyed().is_some() {
+        return Ok("rows by key".to_owned());
+    }
+    let (blocks, deleted) = (table.blocks().len(), table.deleted_rows());
+    Ok(format!("{blocks} blocks with {deleted} deleted rows"))
 }
 
 /// Runs `BACKUP DATABASE TO 'folder'`: copies the last commit while others go on.

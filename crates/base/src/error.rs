@@ -43,6 +43,10 @@ kinds! {
     UndefinedFunction = "42883",
     /// No schema has this name.
     UndefinedSchema = "3F000",
+    /// No attached database has this name.
+    UndefinedDatabase = "3D000",
+    /// A database with this name is attached already.
+    DuplicateDatabase = "42P04",
     /// No setting, parameter or other object has this name.
     UndefinedObject = "42704",
     /// A file that a statement names does not exist or cannot be read.

@@ -36,3 +36,19 @@ id! {
     /// A row of its table. Given at commit and never changed.
     RowNumber(u64);
 }
+
+/// Set in the ids that tables of attached databases have within a statement. No stored table has such an id, because
+/// ids count from 1.
+const ATTACHED: u32 = 1 << 31;
+
+impl TableId {
+    /// The id of a table of another database. `number` tells the tables of one statement apart.
+    pub fn attached(number: u32) -> TableId {
+        TableId(number | ATTACHED)
+    }
+
+    /// Whether the id is that of a table of another database, which no catalog knows.
+    pub fn is_attached(self) -> bool {
+        self.0 & ATTACHED != 0
+    }
+}

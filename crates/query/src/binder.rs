@@ -263,6 +263,8 @@ struct Binder<'a> {
     withs: Vec<Rc<WithQuery>>,
     /// The views around the current position.
     views: Vec<(String, ViewSpelling)>,
+    /// For each of these views, its database, if that is another one than that of the statement.
+    databases: Vec<Option<String>>,
     reads: BinderReads,
     depth: usize,
     /// Number of shared and recursive plans so far, which is the next free number.
@@ -296,6 +298,7 @@ impl<'a> Binder<'a> {
             levels: Vec::new(),
             withs: Vec::new(),
             views: Vec::new(),
+            databases: Vec::new(),
             reads: BinderReads::default(),
             depth: 0,
             plan_count: 0,

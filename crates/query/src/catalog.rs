@@ -15,6 +15,8 @@ use crate::binder::RelationRead;
 /// A name in lower case, with its schema if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RelationName {
+    /// The database, if it is another one than that of the statement.
+    pub database: Option<String>,
     /// The schema; none for a bare name.
     pub schema: Option<String>,
     /// The name.
@@ -157,6 +159,11 @@ pub(crate) const EXPRESSION_DEPTH_DEFAULT: usize = 1_000;
 pub trait QueryCatalog {
     /// Finds a relation by name. Returns an error if the schema does not exist or a file cannot be read.
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>>;
+
+    /// The name of the database that names without a database mean.
+    fn database_name(&self) -> &str {
+        "rowmill"
+    }
 
     /// The relation names that a message about an unknown name may suggest.
     fn relation_names(&self) -> Vec<String>;

@@ -14,6 +14,9 @@ impl BoundQuery {
         each_operator(&self.query.root, &mut |operator| {
             let Logical::Scan(scan) = operator else { return };
             let table = self.tables[scan.table].table().id;
+            if table.is_attached() {
+                return;
+            }
             for (id, place) in &scan.columns {
                 let shown = self.query.output.iter().zip(&mut origins).filter(|((shown, _), _)| shown == id);
                 shown.for_each(|(_, origin)| *origin = Some((table, *place)));

@@ -15,7 +15,9 @@ impl BoundQuery {
     /// Whether the plan is valid for every snapshot with the same table definitions. It must then contain nothing that
     /// belongs to the statement for which it was planned.
     pub fn is_reusable(&self) -> bool {
-        !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root, &mut HashSet::new())
+        // The tables of other databases belong to the snapshots of this statement.
+        let is_own = !self.tables.iter().any(|table| table.table().id.is_attached());
+        is_own && !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root, &mut HashSet::new())
     }
 
     /// Whether the result depends on more than the rows of tables: on files, functions of the database, the time or

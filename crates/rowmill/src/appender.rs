@@ -3,7 +3,6 @@
 use arrow::array::{ArrayRef, RecordBatch};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_sql::{AppendPlan, Conversion, RowBuilder, RowRefusal, RowWriter, TransactionState, converted};
-use rowmill_txn::MAIN_SCHEMA;
 
 use crate::{Connection, Param, Params};
 
@@ -51,7 +50,7 @@ impl<'c> Appender<'c> {
         if owns_transaction {
             session.begin(false)?;
         }
-        let (schema, table) = table.split_once('.').unwrap_or((MAIN_SCHEMA, table));
+        let (schema, table) = table.split_once('.').map_or((None, table), |(schema, table)| (Some(schema), table));
         let planned = session.plan_append(schema, table, columns).and_then(|plan| {
             if !owns_transaction {
                 session.set_savepoint(SAVEPOINT)?;

@@ -8,14 +8,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_sql::{
-    Admission, CancelHandle, ClientInfo, ConnectionEnd, OpenConnection, Outcome, ProgressFn, Session, StatementShape,
-    TransactionInfo, TransactionState,
+    Admission, BackgroundJobs, CancelHandle, ClientInfo, ConnectionEnd, OpenConnection, Outcome, ProgressFn, Session,
+    StatementShape, TransactionInfo, TransactionState,
 };
 use rowmill_storage::spill::NamedTempFile;
 use rowmill_txn::MAIN_SCHEMA;
 
 use crate::appender::converted_columns;
-use crate::background_jobs::BackgroundJobs;
 use crate::output::WriteOptions;
 use crate::params::with_values;
 use crate::rows::MappedRows;
@@ -346,7 +345,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<u64> {
-        let plan = self.session.plan_append(MAIN_SCHEMA, table, &[])?;
+        let plan = self.session.plan_append(None, table, &[])?;
         let columns = converted_columns(&plan, batch)?;
         self.session.append_rows(&plan, &columns, batch.num_rows(), 0)?;
         Ok(batch.num_rows() as u64)
@@ -355,7 +354,7 @@ impl Connection {
     /// Returns the columns of a table of the schema `main`, in order, as the open transaction sees it. Returns an error
     /// if the table cannot take rows from [`Connection::append`].
     pub fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>> {
-        let plan = self.session.plan_append(MAIN_SCHEMA, table, &[])?;
+        let plan = self.session.plan_append(None, table, &[])?;
         Ok(TableColumn::of(plan.table()))
     }
 
@@ -411,7 +410,8 @@ impl Connection {
     /// them. `table` may have its schema in front of it.
     pub fn append_schema(&mut self, table: &str, columns: &[&str]) -> Result<SchemaRef> {
         let name = table.to_lowercase();
-        let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
+        let (schema, table) =
+            name.split_once('.').map_or((None, name.as_str()), |(schema, table)| (Some(schema), table));
         self.session.append_schema(schema, table, columns)
     }
 

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_sql::{
-    Authority, ConnectionList, IdleStatements, RunningStatement, RunningStatements, Session, Workers, query_threads,
+    AttachedDatabases, Authority, BackgroundJobs, ConnectionList, IdleStatements, RunningStatement, RunningStatements,
+    Session, Workers, query_threads,
 };
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
 use crate::Connection;
-use crate::background_jobs::BackgroundJobs;
 use crate::database_load::DatabaseLoad;
 
 /// Opening for reading waits at most this long for this process to close the same directory.
@@ -65,6 +65,7 @@ pub struct Database {
     idle: Arc<IdleStatements>,
     running: Arc<RunningStatements>,
     connections: Arc<ConnectionList>,
+    attached: Arc<AttachedDatabases>,
     /// `None` in a process that only reads.
     jobs: Option<Arc<BackgroundJobs>>,
 }
@@ -76,8 +77,8 @@ impl Database {
             true => None,
             false => Some(Arc::new(BackgroundJobs::start(&engine, &workers)?)),
         };
-        let (idle, running, connections) = Default::default();
-        Ok(Database { engine, workers, idle, running, connections, jobs })
+        let (idle, running, connections, attached) = Default::default();
+        Ok(Database { engine, workers, idle, running, connections, attached, jobs })
     }
 
     /// Opens the directory at `path`, and makes it if it is absent.
@@ -109,7 +110,8 @@ impl Database {
         let Options { settings, read_only, base } = options;
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {
-            match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone(), base }) {
+            match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone(), base, broker: None })
+            {
                 Ok(engine) => return Database::new(engine),
                 // A reader takes no lock, so this error means that this process itself has the directory open. For
                 // example, the last worker of a failed statement may be about to drop its handle of a database that the
@@ -142,6 +144,7 @@ impl Database {
     /// other connections may do everything.
     pub fn connect_for(&self, authority: Authority) -> Result<Connection> {
         let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?.acting_for(authority);
+        let session = session.sharing(&self.attached);
         Connection::new(session.reusing(&self.idle).listed_in(&self.running, &self.connections), self.jobs.clone())
     }
 

@@ -25,7 +25,7 @@
 //!
 //! The modules, in the order in which a program meets them:
 //!
-//! - `database`, `background_jobs`, `database_load`: opening a database, and how busy it is. `login`: the roles of a
+//! - `database`, `database_load`: opening a database, and how busy it is. `login`: the roles of a
 //!   server.
 //! - `connection`: running statements. `transaction`: guards that roll back when they are dropped. `async_connection`:
 //!   connections of asynchronous programs.
@@ -47,7 +47,6 @@ mod answer;
 mod appender;
 #[cfg(feature = "async")]
 mod async_connection;
-mod background_jobs;
 mod cell;
 #[cfg(feature = "chrono")]
 mod chrono_values;

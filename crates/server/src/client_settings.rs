@@ -16,8 +16,6 @@ enum ValueRule {
     OneOf(&'static [&'static str]),
     /// A text that begins with this one, in any case.
     StartsWith(&'static str),
-    /// Schemas in which the engine looks anyway.
-    SearchPath,
     /// A time, as `milliseconds` reads it.
     Time,
     /// The server alone decides.
@@ -67,7 +65,6 @@ static SETTINGS: &[PgSetting] = &[
     setting("max_identifier_length", "63", false, ValueRule::Fixed),
     setting("password_encryption", "scram-sha-256", false, ValueRule::OneOf(&["scram-sha-256", "on"])),
     setting("row_security", "on", false, ValueRule::OneOf(&["on", "off"])),
-    setting("search_path", "main", false, ValueRule::SearchPath),
     setting("server_encoding", "UTF8", true, ValueRule::Fixed),
     setting("server_version", PG_VERSION, true, ValueRule::Fixed),
     setting("server_version_num", PG_VERSION_NUMBER, false, ValueRule::Fixed),
@@ -96,10 +93,6 @@ impl PgSetting {
             ValueRule::Time => return milliseconds(unquoted).map(|_| ()),
             ValueRule::OneOf(values) => values.iter().any(|allowed| allowed.eq_ignore_ascii_case(unquoted)),
             ValueRule::StartsWith(start) => unquoted.to_ascii_lowercase().starts_with(start),
-            ValueRule::SearchPath => value.split(',').all(|schema| {
-                let schema = schema.trim().trim_matches(['\'', '"']);
-                ["", "$user", "public", "main", "pg_catalog"].contains(&schema)
-            }),
             ValueRule::Fixed => {
                 return Err(WireError::new("55P02", format!("parameter \"{}\" cannot be changed", self.name)));
             }
@@ -110,7 +103,6 @@ impl PgSetting {
         let error = WireError::new(UNSUPPORTED, format!("{} cannot be set to \"{value}\"", self.name));
         Err(match self.rule {
             ValueRule::OneOf(values) => error.hint(format!("its values are {}", values.join(", "))),
-            ValueRule::SearchPath => error.hint("names of tables in other schemas must name the schema"),
             _ => error.hint(format!("its value is {}", self.value)),
         })
     }
@@ -200,7 +192,6 @@ mod tests {
         for (name, value) in [
             ("client_encoding", "LATIN1"),
             ("datestyle", "SQL, DMY"),
-            ("search_path", "archive"),
             ("server_version", "16"),
             ("standard_conforming_strings", "off"),
         ] {
@@ -208,7 +199,6 @@ mod tests {
         }
         let reported = settings.set("application_NAME", Some("x")).expect("any name").expect("it is reported");
         assert_eq!((reported.name, reported.value.as_str()), ("application_name", "x"));
-        assert!(settings.set("search_path", Some("\"$user\", public")).is_ok());
         assert_eq!(settings.reset().len(), 1);
     }
 }

@@ -444,7 +444,7 @@ mod tests {
         for (sql, name, value) in [
             ("SET client_encoding TO 'UTF8'", "client_encoding", Some("UTF8")),
             ("set session TIME ZONE 'UTC'", "timezone", Some("UTC")),
-            ("SET LOCAL search_path = a, \"b\"", "search_path", Some("a, b")),
+            ("SET LOCAL DateStyle = ISO, \"MDY\"", "datestyle", Some("ISO, MDY")),
             ("SET NAMES 'utf8'", "client_encoding", Some("utf8")),
             ("SET DateStyle TO DEFAULT", "datestyle", None),
         ] {
@@ -452,6 +452,7 @@ mod tests {
             assert_eq!((set.name.as_str(), set.value.as_deref()), (name, value), "{sql}");
         }
         assert!(SetStatement::of("SET threads = 2").is_none());
+        assert!(SetStatement::of("SET search_path = a, b").is_none());
         assert!(SetStatement::of("SET TRANSACTION READ ONLY").is_none());
         assert_eq!(shown_name("SHOW TRANSACTION ISOLATION LEVEL").as_deref(), Some("transaction_isolation"));
         assert_eq!(shown_name("SHOW TABLES"), None);

@@ -8,14 +8,17 @@ use rowmill_base::{Broker, Cancel, Settings};
 use rowmill_exec::scan::ScanMetrics;
 use rowmill_exec::workers::Workers;
 use rowmill_storage::spill::TempSpace;
-use rowmill_txn::{Engine, Snapshot, TakenNumbers};
+use rowmill_txn::{Engine, SchemaDef, Snapshot, TakenNumbers};
 
 use crate::access::{Access, Authority};
 use crate::advisory_locks::ConnectionLocks;
+use crate::databases::DatabaseViews;
 use crate::files::FileFolders;
+use crate::names::{DEFAULT_SCHEMA, lower};
 use crate::open_connections::ConnectionList;
 use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
+use crate::search_path::SearchPath;
 use crate::session::Work;
 use crate::session_objects::SessionObjects;
 
@@ -82,6 +85,10 @@ pub(crate) struct StatementContext {
     pub(crate) locks: Arc<ConnectionLocks>,
     /// Who runs the statement.
     pub(crate) authority: Authority,
+    /// The schemas in which bare names are looked up.
+    pub(crate) path: Arc<SearchPath>,
+    /// The databases that the statement can read.
+    pub(crate) databases: Arc<DatabaseViews>,
 }
 
 impl StatementContext {
@@ -109,7 +116,34 @@ impl StatementContext {
             taken_numbers: Arc::clone(work.session.taken_numbers()),
             locks: Arc::clone(work.session.locks()),
             authority: work.session.authority().clone(),
+            path: Arc::clone(work.session.search_path()),
+            databases: Arc::clone(&work.databases),
         })
+    }
+
+    /// Returns the schema that a bare name of a relation means: the first one of the search path that has the relation,
+    /// or else the first one.
+    pub(crate) fn schema_of(&self, relation: &str) -> String {
+        let default = || DEFAULT_SCHEMA.to_owned();
+        if self.path.is_default() {
+            return default();
+        }
+        let catalog = self.snapshot.catalog();
+        let schemas = self.path.schemas(catalog);
+        let has = |schema: &&&SchemaDef| {
+            catalog.table(schema.id, relation).is_some() || catalog.view(schema.id, relation).is_some()
+        };
+        let found = schemas.iter().find(has).or(schemas.first());
+        found.map_or_else(default, |schema| lower(&schema.name))
+    }
+
+    /// Returns the schema and the name of the relation that a text names, in lower case.
+    pub(crate) fn relation_named(&self, text: &str) -> (String, String) {
+        let name = lower(&text.replace('"', ""));
+        match name.split_once('.') {
+            Some((schema, relation)) => (schema.to_owned(), relation.to_owned()),
+            None => (self.schema_of(&name), name),
+        }
     }
 
     /// What the statement may do.

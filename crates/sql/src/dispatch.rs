@@ -9,11 +9,11 @@ use crate::session::Work;
 use crate::statement::write::changing_with::{self, ChangingWith};
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, alter_time_table, analyze, check, comment, copy, create_table, describe, drop, export_database, grant,
-    import_database, index, lock, macro_definition, maintenance, materialized_view, named_statement, refresh, role,
-    schema, sequence, show, transaction, truncate, type_definition, view,
+    alter_table, alter_time_table, analyze, attach, check, comment, copy, create_table, describe, drop,
+    export_database, grant, import_database, index, lock, macro_definition, maintenance, materialized_view,
+    named_statement, refresh, role, schema, search_path, sequence, show, transaction, truncate, type_definition, view,
 };
-use crate::{explain, name_settings, settings};
+use crate::{explain, settings};
 
 pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
     match work.statement.body() {
@@ -26,6 +26,8 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
         StatementBody::Export(export) => export_database::run(work, export),
         StatementBody::Import { from } => import_database::run(work, from),
+        StatementBody::Attach(statement) => attach::attach(work, statement),
+        StatementBody::Detach(statement) => attach::detach(work, statement),
         StatementBody::Refresh(statement) => refresh::run(work, statement),
         StatementBody::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         StatementBody::Copy(statement) => copy::run(work, statement),
@@ -90,13 +92,14 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::Set(set) => settings::set(work, set),
         Sql::Reset(reset) => settings::reset(work, &reset.reset),
         Sql::Use(target) => {
-            name_settings::use_schema(work, target)?;
+            search_path::use_place(work, target)?;
             Ok(Outcome::Done { tag: "USE" })
         }
         Sql::ShowVariable { variable } => settings::show(work, variable),
         Sql::ShowTables { .. }
         | Sql::ShowViews { .. }
         | Sql::ShowSchemas { .. }
+        | Sql::ShowDatabases { .. }
         | Sql::ShowColumns { .. }
         | Sql::ShowFunctions { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),

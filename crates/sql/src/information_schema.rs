@@ -15,7 +15,6 @@ use arrow::array::RecordBatch;
 use rowmill_base::{Result, SETTINGS, SettingScope};
 
 use crate::catalog::StatementContext;
-use crate::names::CATALOG;
 use crate::pg_catalog::{PgCell, PgRows, information_schema_shapes};
 
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -25,12 +24,12 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
     let Some(columns) = information_schema_shapes().get(name) else { return Ok(None) };
     let mut rows = PgRows::new(columns);
     match name {
-        "information_schema_catalog_name" => rows.push([("catalog_name", CATALOG.into())]),
+        "information_schema_catalog_name" => rows.push([("catalog_name", context.databases.current.as_str().into())]),
         "character_sets" => rows.push([
             ("character_set_name", "UTF8".into()),
             ("character_repertoire", "UCS".into()),
             ("form_of_use", "UTF8".into()),
-            ("default_collate_catalog", CATALOG.into()),
+            ("default_collate_catalog", context.databases.current.as_str().into()),
             ("default_collate_schema", "pg_catalog".into()),
             ("default_collate_name", "C".into()),
         ]),

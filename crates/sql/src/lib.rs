@@ -11,6 +11,9 @@
 //! - `lexer`, `splitter`: where statements end in a text, before any parser.
 //! - `session`: a connection: settings, transaction, and the path of a statement. `open_transaction`: the
 //!   transaction between `BEGIN` and `COMMIT`. `session/temporary`: tables that end with the connection.
+//!   `session/name_resolution`, `search_path`: the schemas that names mean. `databases`, `attached_table`,
+//!   `session/elsewhere`, `session/write_target`: other databases, and the statements that run in them.
+//!   `background_jobs`: the jobs of each open database.
 //! - `lifted`, `statement_cache`, `prepared`, `param`: what a connection keeps of earlier statements, by their text.
 //!   `idle_statements`: what it leaves to later connections. `shape`: the parameters and the result of a statement that
 //!   did not run yet.
@@ -19,14 +22,14 @@
 //! - `program`: statements on keyed tables that run without a planner.
 //! - `statements`, `dispatch`: the list of statements, and the call of each. `statement`: one file for each statement;
 //!   those that change rows share `statement/write`.
-//!   `settings`, `name_settings`, `explain`: `SET`, `SHOW`, `RESET`, `USE` and `EXPLAIN`.
+//!   `settings`, `explain`: `SET`, `SHOW`, `RESET`, `USE` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
 //!   `running_statements`, `open_connections`: lists of them and of connections. `refresher`: the job that refreshes
 //!   materialized views.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `file_functions`,
 //!   `function_list`, `storage_function`, `table_order_function`, `log_functions`, `memory_functions`,
 //!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`,
-//!   `advisory_lock_functions`: tables and functions that the session itself answers.
+//!   `advisory_lock_functions`, `sqlite_function`: tables and functions that the session itself answers.
 //!   `session_objects`: those that the program adds to its connection.
 //! - `advisory_locks`: locks whose meaning only programs know.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.
@@ -40,8 +43,11 @@ mod access;
 mod advisory_lock_functions;
 mod advisory_locks;
 mod assign;
+mod attached_table;
+mod background_jobs;
 mod catalog;
 mod cell_builder;
+mod databases;
 mod deep;
 mod dialect;
 mod dispatch;
@@ -60,7 +66,6 @@ mod lifted;
 mod log_functions;
 mod materialized_list;
 mod memory_functions;
-mod name_settings;
 mod names;
 mod open_connections;
 mod open_transaction;
@@ -80,6 +85,7 @@ mod row_builder;
 mod running_statements;
 mod scan_progress;
 mod scram_verifier;
+mod search_path;
 mod sequence_functions;
 mod session;
 mod session_objects;
@@ -87,6 +93,8 @@ mod settings;
 mod shape;
 mod snapshot_function;
 mod splitter;
+#[cfg(feature = "sqlite")]
+mod sqlite_function;
 mod statement;
 mod statement_cache;
 mod statement_functions;
@@ -97,7 +105,9 @@ mod walk;
 mod workers;
 
 pub use access::{Actor, Authority};
+pub use background_jobs::BackgroundJobs;
 pub use cell_builder::{CellBuilder, Conversion, converted};
+pub use databases::AttachedDatabases;
 pub use idle_statements::IdleStatements;
 pub use lexer::{Lexeme, LexemeKind, is_complete, lexemes};
 pub use open_connections::{

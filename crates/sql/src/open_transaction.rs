@@ -114,6 +114,11 @@ impl OpenTransaction {
         Ok(self.transaction)
     }
 
+    /// Whether a statement has changed anything.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.waiting.is_some() || !self.transaction.is_empty()
+    }
+
     /// Ends the transaction without its changes.
     pub(crate) fn rollback(self) {
         self.transaction.rollback();

@@ -7,10 +7,11 @@
 //! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
 //! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
 //! with our options, `PREPARE`, `EXECUTE`, `DEALLOCATE`, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`, `EXPORT`,
-//! `IMPORT`, `REFRESH`, `VACUUM`, those about roles and rights, and the clauses of time tables.
+//! `IMPORT`, `ATTACH`, `DETACH`, `REFRESH`, `VACUUM`, those about roles and rights, and the clauses of time tables.
 
 mod access;
 mod alter_time_table;
+mod attach;
 mod copy;
 mod database_folder;
 mod insert_forms;
@@ -45,9 +46,11 @@ use crate::error_place::placed;
 use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statement, flatten_chains};
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
+use crate::statement::sql_text::quoted;
 use crate::statement::write::ChangeSyntax;
 pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStatement, RoleOptions};
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
+pub(crate) use attach::{AttachStatement, DetachStatement};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 pub(crate) use database_folder::ExportStatement;
 use key_operators::join_key_operators;
@@ -141,6 +144,10 @@ pub(crate) enum StatementBody {
     Export(Box<ExportStatement>),
     /// `IMPORT DATABASE 'folder'`
     Import { from: String },
+    /// `ATTACH 'path' AS name`
+    Attach(Box<AttachStatement>),
+    /// `DETACH name`
+    Detach(DetachStatement),
     /// `REFRESH MATERIALIZED VIEW name`
     Refresh(Box<RefreshStatement>),
     /// `VACUUM [ANALYZE] [table, ...]`
@@ -270,6 +277,31 @@ impl Statement {
 
     pub(crate) fn spellings(&self) -> &Spellings {
         &self.spellings
+    }
+
+    /// Returns the text of the statement with schemas written before the names at these places.
+    pub(crate) fn text_with(&self, schemas: &[(Location, String)]) -> String {
+        let mut places: Vec<(usize, &str)> =
+            schemas.iter().filter_map(|(place, schema)| Some((self.offset_of(*place)?, schema.as_str()))).collect();
+        places.sort_unstable();
+        places.dedup();
+        let mut text = self.text.to_string();
+        for (at, schema) in places.into_iter().rev() {
+            text.insert_str(at, &format!("{}.", quoted(schema)));
+        }
+        text
+    }
+
+    /// Returns the offset in the statement's text of a place in the text that was parsed.
+    fn offset_of(&self, place: Location) -> Option<usize> {
+        let line = place.line.checked_sub(self.begin.line)?;
+        let column = if line == 0 { place.column.checked_sub(self.begin.column)? } else { place.column - 1 };
+        let start = match line {
+            0 => 0,
+            line => self.text.match_indices('\n').nth(line as usize - 1)?.0 + 1,
+        };
+        let chars = self.text[start..].char_indices().map(|(at, _)| at);
+        Some(start + chars.take(column as usize + 1).last()?)
     }
 
     /// Returns the text of the query of a `CREATE VIEW`.
@@ -429,6 +461,8 @@ impl<'t> Section<'t> {
             | StatementBody::Restore { .. }
             | StatementBody::Export(_)
             | StatementBody::Import { .. }
+            | StatementBody::Attach(_)
+            | StatementBody::Detach(_)
             | StatementBody::Refresh(_)
             | StatementBody::Vacuum(_)
             | StatementBody::Prepare(_)
@@ -536,6 +570,14 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
         Token::Word(word) if is_word(word, "import") => {
             parser.next_token();
             StatementBody::Import { from: database_folder::parse_import(parser)? }
+        }
+        Token::Word(word) if is_word(word, "attach") => {
+            parser.next_token();
+            StatementBody::Attach(Box::new(attach::parse_attach(parser)?))
+        }
+        Token::Word(word) if is_word(word, "detach") => {
+            parser.next_token();
+            StatementBody::Detach(attach::parse_detach(parser)?)
         }
         Token::Word(word) if is_word(word, "refresh") => {
             StatementBody::Refresh(Box::new(materialized_view::parse_refresh(parser)?))

@@ -82,7 +82,7 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "pg_indexes" => relations::pg_indexes(context),
         "pg_constraint" => constraints::pg_constraint(context),
         "pg_namespace" => namespaces::pg_namespace(context),
-        "pg_database" => namespaces::pg_database(),
+        "pg_database" => namespaces::pg_database(context),
         "pg_roles" | "pg_authid" => namespaces::pg_roles(context, name),
         "pg_user" => namespaces::pg_user(context),
         "pg_auth_members" => namespaces::pg_auth_members(context),

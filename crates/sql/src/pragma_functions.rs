@@ -10,7 +10,7 @@ use rowmill_txn::roles::{ObjectId, Rights};
 
 use crate::catalog::StatementContext;
 use crate::engine_query;
-use crate::names::{DEFAULT_SCHEMA, Spellings, lower};
+use crate::names::Spellings;
 use crate::outcome::nullable_batch;
 use crate::shape::result_schema;
 use crate::statement::sql_text::{self, quoted};
@@ -39,8 +39,8 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str, arguments: &[Con
         Error::new(ErrorKind::UndefinedFunction, "table_info takes the name of a table")
             .hint("PRAGMA table_info('table')")
     })?;
-    let name = lower(table);
-    let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
+    let (schema, table) = context.relation_named(table);
+    let (schema, table) = (schema.as_str(), table.as_str());
     let catalog = context.snapshot.catalog();
     let def = catalog.schema(schema).and_then(|schema| catalog.table(schema.id, table));
     let columns = match def {

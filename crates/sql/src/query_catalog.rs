@@ -91,6 +91,9 @@ impl ContextCatalog {
 
 impl QueryCatalog for ContextCatalog {
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>> {
+        if let Some(database) = &name.database {
+            return self.context.databases.relation(database, name);
+        }
         let catalog = self.context.snapshot.catalog();
         if name.schema.is_none()
             && let Some(rows) = self.context.objects.table(&name.name)?
@@ -114,7 +117,7 @@ impl QueryCatalog for ContextCatalog {
             return Ok(Some(CatalogRelation::Table(table as Arc<dyn TableSource>)));
         }
         match catalog.view(schema.id, &name.name) {
-            Some(view) => parsed(view).map(|view| Some(CatalogRelation::View(view))),
+            Some(view) => parsed_view(view).map(|view| Some(CatalogRelation::View(view))),
             // Only a name that nothing else has may be a file, so that a file cannot hide a table.
             None if name.schema.is_none() => match self.pg_catalog(&name.name)? {
                 Some(found) => Ok(Some(found)),
@@ -122,6 +125,10 @@ impl QueryCatalog for ContextCatalog {
             },
             None => Ok(None),
         }
+    }
+
+    fn database_name(&self) -> &str {
+        &self.context.databases.current
     }
 
     fn relation_names(&self) -> Vec<String> {
@@ -140,6 +147,10 @@ impl QueryCatalog for ContextCatalog {
 
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>> {
         if let Some(rows) = self.context.objects.call_table_function(name, arguments)? {
+            return Ok(Some(rows));
+        }
+        #[cfg(feature = "sqlite")]
+        if let Some(rows) = crate::sqlite_function::rows(&self.context, name, arguments)? {
             return Ok(Some(rows));
         }
         let mut batch = storage_function::rows(&self.context, name, arguments)?;
@@ -225,7 +236,7 @@ impl QueryCatalog for ContextCatalog {
 }
 
 /// Parses the query of a view.
-fn parsed(view: &ViewDef) -> Result<CatalogView> {
+pub(crate) fn parsed_view(view: &ViewDef) -> Result<CatalogView> {
     let corrupt = |what: &str| Error::corrupt(format!("the text of the view \"{}\" is not {what}", view.name));
     let mut statements = parse::parse(&view.sql, &Settings::default())?;
     let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {

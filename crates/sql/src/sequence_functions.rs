@@ -13,7 +13,6 @@ use rowmill_txn::Engine;
 use rowmill_txn::roles::{ObjectId, Rights};
 
 use crate::catalog::StatementContext;
-use crate::names::{DEFAULT_SCHEMA, lower};
 
 /// Returns the function `name` with this number of arguments and the type of its values, or `None` if it is neither of
 /// these.
@@ -69,10 +68,9 @@ impl SequenceFunction {
 
     /// Returns the sequence that a text names.
     fn sequence(&self, text: &str) -> Result<TableId> {
-        let name = lower(&text.replace('"', ""));
-        let (schema, name) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
+        let (schema, name) = self.context.relation_named(text);
         let catalog = self.context.snapshot.catalog();
-        let found = catalog.schema(schema).and_then(|schema| catalog.table(schema.id, name));
+        let found = catalog.schema(&schema).and_then(|schema| catalog.table(schema.id, &name));
         let Some(found) = found else {
             return Err(Error::new(ErrorKind::UndefinedTable, format!("there is no sequence \"{text}\"")));
         };

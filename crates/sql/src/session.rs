@@ -6,9 +6,12 @@
 
 mod admission;
 mod authority;
+mod elsewhere;
 mod execution;
 mod lost_rows;
+mod name_resolution;
 pub(crate) mod temporary;
+mod write_target;
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Weak};
@@ -23,10 +26,12 @@ use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers, Transaction};
 
+use self::elsewhere::SessionDatabases;
 use self::lost_rows::LostRows;
 use crate::access::Authority;
 use crate::advisory_locks::{ConnectionLocks, LockSpan};
 use crate::catalog::ClockParameter;
+use crate::databases::DatabaseViews;
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::exhausted::naming_statement;
@@ -37,6 +42,7 @@ use crate::open_transaction::{OpenTransaction, PROCESS_BEGAN_US, TransactionInfo
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::running_statements::{ClientInfo, ListedGuard, RunningStatements};
+use crate::search_path::SearchPath;
 use crate::session_objects::SessionObjects;
 use crate::statement::named_statement::NamedStatements;
 use crate::statement_cache::{ParsedText, StatementCache};
@@ -79,6 +85,12 @@ pub struct Session {
     objects: Arc<SessionObjects>,
     /// The schema of the connection's temporary tables, once it has made one.
     temporary: Option<String>,
+    /// The schemas in which bare names are looked up.
+    path: Arc<SearchPath>,
+    /// The search path after the open transaction, if `SET LOCAL` has changed it.
+    outer_path: Option<Arc<SearchPath>>,
+    /// The other databases that statements can name.
+    databases: SessionDatabases,
     /// The statements that PREPARE has given a name.
     pub(crate) named_statements: NamedStatements,
     /// The last numbers that the connection has taken from sequences.
@@ -148,6 +160,9 @@ impl Session {
             zone: None,
             objects: Arc::default(),
             temporary: None,
+            path: Arc::default(),
+            outer_path: None,
+            databases: SessionDatabases::default(),
             named_statements: NamedStatements::default(),
             taken_numbers: Arc::default(),
             writing_number: None,
@@ -279,19 +294,44 @@ impl Session {
         work: impl FnOnce(&mut Work<'_>) -> Result<T>,
     ) -> Result<T> {
         let cancel = self.begin_statement();
-        let renamed = self.with_temporary_names(statement)?;
-        let statement = renamed.as_ref().unwrap_or(statement);
+        let target = self.write_target(statement)?;
+        let resolved = self.with_resolved_names(statement, target.as_deref())?;
+        let statement = resolved.as_ref().unwrap_or(statement);
+        let done = match target {
+            None => self.work_here(statement, params, cancel, work),
+            Some(target) => self.in_database(&target, |session| session.work_here(statement, params, cancel, work)),
+        };
+        done.map_err(|error| statement.placed(error))
+    }
+
+    /// Runs `work` in the database that the session is in. The names of the statement are resolved.
+    fn work_here<T>(
+        &mut self,
+        statement: &Statement,
+        params: &[Constant],
+        cancel: Cancel,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T>,
+    ) -> Result<T> {
         self.check_statement(statement)?;
         if statement.is_repeated() {
             self.begin_in_transaction()?;
         }
+        let databases = self.database_views()?;
         let (started, now_us, progress) = (Instant::now(), now_us(), self.progress.clone());
-        let mut this =
-            Work { session: self, statement, params, cancel, started, now_us, clock: None, progress, objects: None };
+        let mut this = Work {
+            session: self,
+            statement,
+            params,
+            cancel,
+            started,
+            now_us,
+            clock: None,
+            databases,
+            progress,
+            objects: None,
+        };
         let zone = this.session.zone;
-        let done =
-            with_session_zone(zone, || with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this))));
-        done.map_err(|error| statement.placed(error))
+        with_session_zone(zone, || with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this))))
     }
 
     /// Runs `BEGIN` or `BEGIN READ ONLY`.
@@ -323,22 +363,28 @@ impl Session {
     /// Runs `SAVEPOINT name`.
     pub fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let open = self.transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
-        open.set_savepoint(name)
+        open.set_savepoint(name)?;
+        self.set_savepoint_elsewhere(name)
     }
 
     /// Runs `ROLLBACK TO name`.
     pub fn rollback_to(&mut self, name: &str) -> Result<()> {
-        self.transaction.as_mut().ok_or_else(|| no_transaction("ROLLBACK TO"))?.rollback_to(name)
+        self.transaction.as_mut().ok_or_else(|| no_transaction("ROLLBACK TO"))?.rollback_to(name)?;
+        self.rollback_elsewhere_to(name);
+        Ok(())
     }
 
     /// Runs `RELEASE name`.
     pub fn release(&mut self, name: &str) -> Result<()> {
-        self.transaction.as_mut().ok_or_else(|| no_transaction("RELEASE"))?.release(name)
+        self.transaction.as_mut().ok_or_else(|| no_transaction("RELEASE"))?.release(name)?;
+        self.release_elsewhere(name);
+        Ok(())
     }
 
     /// Runs `change` on the open transaction, as one statement without SQL. If it fails, nothing of it remains.
     pub fn change<T>(&mut self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.begin_in_transaction()?;
+        self.check_one_database()?;
         let cancel = self.begin_statement();
         let open = self.transaction.as_mut().ok_or_else(|| no_transaction("a change without SQL"))?;
         let transaction = open.for_writing()?;
@@ -358,21 +404,41 @@ impl Session {
     /// Runs `COMMIT`.
     pub fn commit(&mut self) -> Result<()> {
         // The transaction leaves the session before it commits, so that a failed commit does not leave it open.
-        let mut open = self.take_transaction("COMMIT")?;
-        // Others must see the changes when they get the locks.
-        let locks = open.locks.take();
-        let committed = open.into_settled().and_then(|transaction| transaction.commit()).map(|_| ());
-        drop(locks);
-        committed
+        let own = self.take_transaction("COMMIT")?;
+        self.commit_all(own)
     }
 
     /// Runs `ROLLBACK`.
     pub fn rollback(&mut self) -> Result<()> {
         self.take_transaction("ROLLBACK")?.rollback();
+        self.rollback_elsewhere();
         Ok(())
     }
 
+    /// The search path.
+    pub(crate) fn search_path(&self) -> &Arc<SearchPath> {
+        &self.path
+    }
+
+    /// Sets the search path until the open transaction ends.
+    pub(crate) fn set_local_search_path(&mut self, path: SearchPath) {
+        self.outer_path.get_or_insert_with(|| Arc::clone(&self.path));
+        self.set_search_path(path);
+    }
+
+    pub(crate) fn set_search_path(&mut self, path: SearchPath) {
+        if *self.path != path {
+            // What statements of this connection have made of their texts must not reach another one.
+            self.settings_version += 1;
+            self.idle = None;
+            self.path = Arc::new(path);
+        }
+    }
+
     fn take_transaction(&mut self, what: &str) -> Result<OpenTransaction> {
+        if let Some(path) = self.outer_path.take() {
+            self.set_search_path(SearchPath::clone(&path));
+        }
         self.transaction.take().ok_or_else(|| no_transaction(what))
     }
 
@@ -520,6 +586,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.close_temporary();
+        self.close_elsewhere();
         self.locks.give_all_up(LockSpan::Session);
         // Statements that were made before the last change of a setting serve no settings that we still know.
         if let Some(idle) = &self.idle
@@ -551,6 +618,8 @@ pub(crate) struct Work<'w> {
     pub(crate) now_us: i64,
     /// The parameter that plans have in place of the time, if they must serve other transactions too.
     pub(crate) clock: Option<Arc<ClockParameter>>,
+    /// The databases that the statement can read.
+    pub(crate) databases: Arc<DatabaseViews>,
     progress: Option<ProgressFn>,
     /// The connection's tables and functions, with the rows of the statement's parts that have run.
     objects: Option<SessionObjects>,
@@ -638,11 +707,11 @@ impl Work<'_> {
     /// used, because the session does not hold the transaction then.
     pub(crate) fn write<T>(&mut self, change: impl FnOnce(&mut Self, &mut Transaction) -> Result<T>) -> Result<T> {
         if self.session.engine.is_read_only() {
-            return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")
-                .hint("open it without --read-only"));
+            return Err(self.session.read_only_error());
         }
         if let Some(open) = &mut self.session.transaction {
             open.for_writing()?;
+            self.session.check_one_database()?;
         }
         match self.session.transaction.take() {
             Some(mut open) => {

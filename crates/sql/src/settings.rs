@@ -8,9 +8,10 @@ use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, SettingScope, Se
 use rowmill_expr::session_zone::SessionZone;
 use sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
 
-use crate::name_settings;
 use crate::outcome::{Outcome, RowStream};
+use crate::search_path::SearchPath;
 use crate::session::Work;
+use crate::statement::search_path::{self, is_path_setting};
 use crate::statement::transaction;
 
 /// Runs `SET name = value`.
@@ -33,15 +34,18 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
         set_zone(work, value)?;
         return Ok(Outcome::Done { tag: "SET" });
     }
+    if let Set::SingleAssignment { scope, hivevar: false, variable, values } = set
+        && matches!(scope, None | Some(ContextModifier::Session | ContextModifier::Local))
+        && is_path_setting(&setting_name(variable))
+    {
+        search_path::set(work, &setting_name(variable), values, *scope == Some(ContextModifier::Local))?;
+        return Ok(Outcome::Done { tag: "SET" });
+    }
     let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
         return Err(Error::new(ErrorKind::Unsupported, format!("{set} is not supported"))
             .hint("settings are set one by one: SET name = value"));
     };
     let name = setting_name(variable);
-    if name_settings::is_name_setting(&name) {
-        name_settings::set(work, values)?;
-        return Ok(Outcome::Done { tag: "SET" });
-    }
     let [value] = values.as_slice() else {
         return Err(Error::new(ErrorKind::InvalidParameter, format!("the setting {name} takes one value")));
     };
@@ -84,13 +88,16 @@ fn set_own_durability(work: &mut Work<'_>, word: &str) -> Result<()> {
 /// Runs `RESET name` and `RESET ALL`.
 pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
     match reset {
-        Reset::ConfigurationParameter(name) if name_settings::is_name_setting(&setting_name(name)) => {}
+        Reset::ConfigurationParameter(name) if is_path_setting(&setting_name(name)) => {
+            work.session.set_search_path(SearchPath::default());
+        }
         Reset::ConfigurationParameter(name) => work.reset_setting(&setting_name(name))?,
         Reset::ALL => {
             // Settings of the database cannot be reset, so RESET ALL leaves them out.
             for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Connection) {
                 work.reset_setting(setting.name)?;
             }
+            work.session.set_search_path(SearchPath::default());
         }
     }
     Ok(Outcome::Done { tag: "RESET" })
@@ -101,17 +108,28 @@ pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
     let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ").replace(" . ", ".");
     let name = if name == "time zone" { TIME_ZONE.to_owned() } else { name };
     let batch = if name == "all" {
-        all(work.settings())?
-    } else if name_settings::is_name_setting(&name) {
-        text_batch(&[(&name, vec![name_settings::VALUE.to_owned()])])?
+        all(work)?
+    } else if is_path_setting(&name) {
+        text_batch(&[(&name, vec![search_path::value_of(work, &name)?])])?
     } else {
         let setting = Settings::describe(&name)?;
-        text_batch(&[(setting.name, vec![work.settings().show(setting.name)?])])?
+        text_batch(&[(setting.name, vec![shown(work, setting)?])])?
     };
     Ok(Outcome::Rows(RowStream::ready(batch)))
 }
 
-fn all(settings: &Settings) -> Result<RecordBatch> {
+/// The value of a setting. Where 0 stands for a value that depends on the machine, it is that value.
+fn shown(work: &Work<'_>, setting: &Setting) -> Result<String> {
+    let settings = work.settings();
+    match (setting.name, settings.show(setting.name)?.as_str()) {
+        ("memory_limit", "0") => Ok(work.engine().broker().limit_bytes().to_string()),
+        ("temp_disk_limit", "0") => Ok(work.engine().temp().quota().limit_bytes().to_string()),
+        ("threads", "0") => Ok(settings.threads().to_string()),
+        (_, value) => Ok(value.to_owned()),
+    }
+}
+
+fn all(work: &Work<'_>) -> Result<RecordBatch> {
     let column = |of: &dyn Fn(&Setting) -> Result<String>| SETTINGS.iter().map(of).collect::<Result<Vec<_>>>();
     let scope = |setting: &Setting| match setting.scope {
         SettingScope::Database => "database",
@@ -119,7 +137,7 @@ fn all(settings: &Settings) -> Result<RecordBatch> {
     };
     text_batch(&[
         ("name", column(&|setting| Ok(setting.name.to_string()))?),
-        ("value", column(&|setting| settings.show(setting.name))?),
+        ("value", column(&|setting| shown(work, setting))?),
         ("scope", column(&|setting| Ok(scope(setting).to_string()))?),
         ("description", column(&|setting| Ok(setting.doc.to_string()))?),
     ])
@@ -135,7 +153,7 @@ fn setting_name(name: &ObjectName) -> String {
     name.to_string().replace('"', "").to_lowercase()
 }
 
-fn is_default(value: &Expr) -> bool {
+pub(crate) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(ident) if ident.value == "default" && ident.quote_style.is_none())
 }
 

@@ -73,6 +73,7 @@ impl Session {
             | Sql::ShowTables { .. }
             | Sql::ShowViews { .. }
             | Sql::ShowSchemas { .. }
+            | Sql::ShowDatabases { .. }
             | Sql::ShowColumns { .. }
             | Sql::ShowFunctions { .. }
             | Sql::ShowCreate { .. } => self.shape_by_run(statement, true),

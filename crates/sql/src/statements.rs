@@ -48,6 +48,12 @@ pub const STATEMENTS: &[StatementInfo] = &[
     ),
     info("DROP MACRO", "Removes a macro.", "DROP MACRO minutes"),
     info("CREATE SEQUENCE", "Makes a source of ascending numbers.", "CREATE SEQUENCE ticket START WITH 100"),
+    info(
+        "ATTACH",
+        "Opens another database, or a file of SQLite, under a name.",
+        "ATTACH 'archive' AS archive (READ_ONLY)",
+    ),
+    info("DETACH", "Closes an attached database.", "DETACH archive"),
     info("CREATE SCHEMA", "Makes a space of names for tables and views.", "CREATE SCHEMA archive"),
     info("CREATE TYPE", "Makes a type of labels in an order.", "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')"),
     info(
@@ -100,7 +106,8 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("SHOW FUNCTIONS", "Lists the functions that queries may call.", "SHOW FUNCTIONS"),
     info("SHOW CREATE", "Shows the statement that makes a table or view.", "SHOW CREATE TABLE visits"),
     info("SET", "Changes a setting.", "SET threads = 2"),
-    info("USE", "Chooses the schema of names without one; only main can be chosen.", "USE main"),
+    info("SHOW DATABASES", "Lists the database and those that are attached.", "SHOW DATABASES"),
+    info("USE", "Chooses the schema or the attached database of names without one.", "USE main"),
     info("RESET", "Gives a setting its first value again.", "RESET threads"),
     info(
         "PREPARE",

@@ -11,7 +11,6 @@ use rowmill_txn::TableSnapshot;
 use rowmill_txn::roles::{ObjectId, Rights};
 
 use crate::catalog::StatementContext;
-use crate::names::{DEFAULT_SCHEMA, lower};
 
 const NAME: &str = "rowmill_storage";
 
@@ -39,8 +38,8 @@ pub(crate) fn named_table(
 
 /// Returns the table with the name `name` or `schema.name`.
 fn find_table(context: &StatementContext, name: &str) -> Result<Arc<TableSnapshot>> {
-    let name = lower(name);
-    let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
+    let (schema, table) = context.relation_named(name);
+    let (schema, table) = (schema.as_str(), table.as_str());
     let catalog = context.snapshot.catalog();
     let schema = catalog
         .schema(schema)

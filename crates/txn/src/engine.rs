@@ -63,6 +63,8 @@ pub struct OpenOptions {
     pub settings: Settings,
     /// The kind of ordered base for a new directory. An existing directory keeps the kind that it has.
     pub base: BaseKind,
+    /// The account of memory of another database of this process, which the new one is to share.
+    pub broker: Option<Broker>,
 }
 
 /// One open database: the handle that connections and transactions share.
@@ -160,7 +162,11 @@ impl Engine {
 
     /// An empty database in memory.
     pub fn memory(settings: Settings) -> Result<Arc<Engine>> {
-        let options = OpenOptions { settings, ..OpenOptions::default() };
+        Engine::memory_with(OpenOptions { settings, ..OpenOptions::default() })
+    }
+
+    /// An empty database in memory, with options for its settings and its account of memory.
+    pub fn memory_with(options: OpenOptions) -> Result<Arc<Engine>> {
         Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options, None)
     }
 
@@ -178,11 +184,12 @@ impl Engine {
         options: OpenOptions,
         log_options: Option<LogOptions>,
     ) -> Result<Arc<Engine>> {
-        let limit = match options.settings.number("memory_limit") {
-            0 => memory_bytes() / 2,
-            limit => limit,
-        };
-        let broker = Broker::new(limit);
+        let broker = options.broker.clone().unwrap_or_else(|| {
+            Broker::new(match options.settings.number("memory_limit") {
+                0 => memory_bytes() / 2,
+                limit => limit,
+            })
+        });
         let temp = temp_space(path.as_deref().filter(|_| !options.read_only), &options.settings);
         // A database in memory has no folder of its own. Its first temporary file looks for orphans.
         if path.is_some() && !options.read_only {

@@ -6,6 +6,7 @@ use rowmill_expr::{functions, text, typing};
 use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
 use sqlparser::ast::{BinaryOperator, Expr, Ident};
 
+use super::from::DEFAULT_SCHEMA;
 use super::place::{place_of, suggest, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, ScopeRelation};
@@ -177,15 +178,19 @@ impl Binder<'_> {
             }
             let level = &self.levels[place];
             let mut found = None;
-            if let [catalog, schema, table, column, rest @ ..] = parts
-                && catalog.value == "rowmill"
-            {
-                found = level.relation(Some(&schema.value), table)?.map(|relation| (relation, column, rest));
+            let own = self.catalog.database_name();
+            if let [database, schema, table, column, rest @ ..] = parts {
+                let relation = level.relation_of(own, &database.value, &schema.value, table);
+                found = relation.map(|relation| (relation, column, rest));
             }
             if let [schema, table, column, rest @ ..] = parts
                 && found.is_none()
             {
-                found = level.relation(Some(&schema.value), table)?.map(|relation| (relation, column, rest));
+                let relation = match level.relation(Some(&schema.value), table)? {
+                    None => level.relation_of(own, &schema.value, DEFAULT_SCHEMA, table),
+                    found => found,
+                };
+                found = relation.map(|relation| (relation, column, rest));
             }
             if let [table, column, rest @ ..] = parts
                 && found.is_none()

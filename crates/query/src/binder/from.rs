@@ -22,7 +22,7 @@ use crate::catalog::{CatalogRelation, CatalogView, RelationName};
 use crate::optimizer::walk::output;
 
 /// The schema of a table whose name is written without one.
-const DEFAULT_SCHEMA: &str = "main";
+pub(super) const DEFAULT_SCHEMA: &str = "main";
 
 /// The catalog that may qualify a schema.
 const CATALOG: &str = "rowmill";
@@ -354,11 +354,13 @@ impl Binder<'_> {
             self.rename_columns(&mut relation.columns, &names)?;
             relation.name = Some(alias.name.value.as_str().into());
             relation.schema = None;
+            relation.database = None;
         }
         if let Some(name) = &relation.name {
             let taken = self.level().names.iter().flat_map(|names| &names.relations);
+            let place = |relation: &ScopeRelation| (relation.database.clone(), relation.schema.clone());
             let is_twice =
-                taken.into_iter().any(|other| other.name == relation.name && other.schema == relation.schema);
+                taken.into_iter().any(|other| other.name == relation.name && place(other) == place(&relation));
             if is_twice {
                 let message = format!("the FROM clause has \"{name}\" twice");
                 let error =
@@ -373,6 +375,7 @@ impl Binder<'_> {
     pub(super) fn relation(&mut self, name: &ObjectName) -> Result<(Logical, ScopeRelation)> {
         let relation_name = self.relation_name(name)?;
         if relation_name.schema.is_none()
+            && relation_name.database.is_none()
             && let Some(with) = self.find_with(&relation_name.name)
         {
             let rows = self.use_with(&with)?;
@@ -395,6 +398,7 @@ impl Binder<'_> {
         let schema = relation_name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
         let mut relation = ScopeRelation::new(Some(&relation_name.name), columns);
         relation.schema = Some(schema.into());
+        relation.database = relation_name.database.as_deref().map(Into::into);
         Ok((plan, relation))
     }
 
@@ -408,10 +412,21 @@ impl Binder<'_> {
                 }
             }
         }
+        // Names in a view mean the database that has the view.
+        let inside = self.databases.last().cloned().flatten();
         match parts.as_slice() {
-            [name] => Ok(RelationName { schema: None, name: (*name).to_string() }),
-            [schema, name] | [CATALOG, schema, name] => {
-                Ok(RelationName { schema: Some((*schema).to_string()), name: (*name).to_string() })
+            // A query of WITH within a view hides the tables of its database.
+            [name] if self.find_with(name).is_some() => {
+                Ok(RelationName { database: None, schema: None, name: (*name).to_string() })
+            }
+            [name] => Ok(RelationName { database: inside, schema: None, name: (*name).to_string() }),
+            [schema, name] => {
+                Ok(RelationName { database: inside, schema: Some((*schema).to_string()), name: (*name).to_string() })
+            }
+            [database, schema, name] => {
+                let own = if inside.is_some() { CATALOG } else { self.catalog.database_name() };
+                let database = if *database == own { inside } else { Some((*database).to_string()) };
+                Ok(RelationName { database, schema: Some((*schema).to_string()), name: (*name).to_string() })
             }
             _ => {
                 let error = Error::new(ErrorKind::UndefinedSchema, format!("\"{name}\" is not the name of a table"));
@@ -450,6 +465,10 @@ impl Binder<'_> {
         let shown = match &name.schema {
             Some(schema) if schema != DEFAULT_SCHEMA => format!("{schema}.{}", name.name),
             _ => name.name.clone(),
+        };
+        let shown = match &name.database {
+            Some(database) => format!("{database}.{shown}"),
+            None => shown,
         };
         let error = Error::new(ErrorKind::UndefinedTable, format!("there is no table or view \"{shown}\""));
         if name.schema.is_some() && is_ending(&name.name) {
@@ -492,7 +511,8 @@ impl Binder<'_> {
 
     /// Binds the query of a view. It must not see the names of the statement around it.
     fn view(&mut self, view: &CatalogView, name: &RelationName) -> Result<BoundRows> {
-        let full_name = format!("{}.{}", name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA), name.name);
+        let database = name.database.as_deref().unwrap_or_default();
+        let full_name = format!("{database}.{}.{}", name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA), name.name);
         if self.views.iter().any(|(name, _)| *name == full_name) {
             let message = format!("the view \"{}\" refers to itself through other views", view.name);
             return Err(Error::new(ErrorKind::InvalidDefinition, message));
@@ -504,6 +524,7 @@ impl Binder<'_> {
         }
         self.views.push((full_name, view.spelling.clone()));
         self.enter_view(view.id);
+        self.databases.push(name.database.clone());
         // The view's query must not see names of the statement, so we hide them while it is bound.
         let levels = std::mem::take(&mut self.levels);
         let withs = std::mem::take(&mut self.withs);
@@ -522,6 +543,7 @@ impl Binder<'_> {
         self.levels = levels;
         self.withs = withs;
         self.leave_view();
+        self.databases.pop();
         self.views.pop();
         if view.columns.len() > rows.columns.len() {
             let message = format!(

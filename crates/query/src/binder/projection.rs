@@ -11,6 +11,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::Binder;
+use super::from::DEFAULT_SCHEMA;
 use super::place::{start_of, suggest, unsupported};
 use super::result_name::result_name;
 use super::scope::{Clause, NamedColumn, SelectAlias};
@@ -173,15 +174,22 @@ impl Binder<'_> {
                 ObjectNamePart::Function(_) => return Err(unsupported(format!("{name}.*"))),
             }
         }
-        let (schema, table) = match parts.as_slice() {
-            [table] => (None, *table),
-            [schema, table] => (Some(schema.value.as_str()), *table),
-            [catalog, schema, table] if catalog.value == "rowmill" => (Some(schema.value.as_str()), *table),
+        let (place, table) = match parts.as_slice() {
+            [place @ .., table] if place.len() <= 2 => (place, *table),
             _ => return Err(self.no_relation_in_from(parts[0])),
         };
+        let own = self.catalog.database_name();
         // A star may also name a table of an enclosing query.
         for level in self.levels.iter().rev().filter(|level| !level.is_hidden) {
-            if let Some(relation) = level.relation(schema, table)? {
+            let found = match place {
+                [] => level.relation(None, table)?,
+                [first] => match level.relation(Some(&first.value), table)? {
+                    None => level.relation_of(own, &first.value, DEFAULT_SCHEMA, table),
+                    found => found,
+                },
+                [database, schema, ..] => level.relation_of(own, &database.value, &schema.value, table),
+            };
+            if let Some(relation) = found {
                 return Ok(relation.columns.clone());
             }
         }

@@ -38,6 +38,8 @@ impl NamedColumn {
 /// The name before a dot: a table or an alias of the FROM clause.
 #[derive(Clone, Debug)]
 pub(crate) struct ScopeRelation {
+    /// The database, if it is another one than that of the statement.
+    pub(crate) database: Option<Rc<str>>,
     /// The schema, if the name may be written with one.
     pub(crate) schema: Option<Rc<str>>,
     /// The name or alias in lower case; none for a subquery without an alias.
@@ -236,6 +238,22 @@ impl SelectLevel {
         }
     }
 
+    /// Finds a relation by its database, schema and name. The database `own` is that of the statement.
+    pub(crate) fn relation_of(
+        &self,
+        own: &str,
+        database: &str,
+        schema: &str,
+        table: &ast::Ident,
+    ) -> Option<&ScopeRelation> {
+        let fits = |relation: &&ScopeRelation| {
+            relation.name.as_deref() == Some(table.value.as_str())
+                && relation.schema.as_deref() == Some(schema)
+                && relation.database.as_deref().unwrap_or(own) == database
+        };
+        self.names.iter().flat_map(|names| &names.relations).find(fits)
+    }
+
     /// Finds a relation by name. Several relations may have the same name in different schemas.
     pub(crate) fn relation(&self, schema: Option<&str>, table: &ast::Ident) -> Result<Option<&ScopeRelation>> {
         let fits = |relation: &&ScopeRelation| {
@@ -276,7 +294,7 @@ impl SelectLevel {
 impl ScopeRelation {
     /// A relation with or without a name.
     pub(crate) fn new(name: Option<&str>, columns: Vec<NamedColumn>) -> ScopeRelation {
-        ScopeRelation { schema: None, name: name.map(Rc::from), columns, is_value: false }
+        ScopeRelation { database: None, schema: None, name: name.map(Rc::from), columns, is_value: false }
     }
 
     /// Finds the column with this name.

@@ -149,8 +149,8 @@ impl Hostility {
         // A refused statement has taken numbers of sequences, as any statement that fails, and may answer otherwise.
         let counters = ["nextval", "sequence", "identity", "serial", "random", "rowmill_"];
         let changes = counters.iter().any(|word| lower.contains(word));
-        // A temporary table and a prepared statement end with their connection.
-        let temporary = says(&["create temp table", "prepare"]);
+        // A temporary table, a prepared statement and an attached database in memory end with their connection.
+        let temporary = says(&["create temp table", "prepare", "attach", "use"]);
         (transactions && self.in_transaction)
             || (temporary && self.reopen)
             || (changes && self.refuses_memory)

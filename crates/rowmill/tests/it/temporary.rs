@@ -80,6 +80,12 @@ fn prepared_statements_and_appenders_find_temporary_tables() {
     let mut appender = connection.appender("t").expect("an appender");
     appender.append_row((3, "y")).expect("appended");
     appender.finish().expect("finished");
+    // A schema before the name means that table, whatever hides it.
+    connection.execute_batch("CREATE TABLE main.t (n BIGINT)").expect("made");
+    let mut appender = connection.appender("main.t").expect("an appender");
+    appender.append_row((7,)).expect("appended");
+    appender.finish().expect("finished");
+    assert_eq!(numbers(&mut connection, "SELECT n FROM main.t").expect("read"), [7]);
     assert_eq!(numbers(&mut connection, "SELECT id FROM t ORDER BY id").expect("read"), [0, 1, 2, 3]);
     assert_eq!(numbers(&mut connection, "SELECT id FROM t WHERE v = 'y'").expect("read"), [3]);
 }

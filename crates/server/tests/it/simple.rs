@@ -73,7 +73,7 @@ fn settings_of_postgresql_can_be_set_and_shown() {
         ] {
             assert_eq!(rows(&client.simple_query(sql).await.unwrap()), [expected], "{sql}");
         }
-        for sql in ["SET client_encoding = 'LATIN1'", "SET search_path = archive", "LISTEN x", "SET nonsense = 1"] {
+        for sql in ["SET client_encoding = 'LATIN1'", "SET schema = archive", "LISTEN x", "SET nonsense = 1"] {
             assert!(client.batch_execute(sql).await.is_err(), "{sql}");
         }
     });

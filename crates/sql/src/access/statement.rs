@@ -39,6 +39,8 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
         StatementBody::Backup { .. } => access.require_superuser("BACKUP DATABASE"),
         StatementBody::Restore { .. } => access.require_superuser("RESTORE DATABASE"),
         StatementBody::Export(_) => access.require_superuser("EXPORT DATABASE"),
+        StatementBody::Attach(_) => access.require_superuser("ATTACH"),
+        StatementBody::Detach(_) => access.require_superuser("DETACH"),
         StatementBody::Import { .. } => access.require_superuser("IMPORT DATABASE"),
     }
 }

@@ -8,7 +8,6 @@ use rowmill_txn::SchemaDef;
 
 use super::yes_or_no;
 use crate::catalog::StatementContext;
-use crate::names::CATALOG;
 use crate::pg_catalog::{PgRows, key_columns, table_indexes};
 
 /// A constraint of a table.
@@ -94,7 +93,7 @@ pub(super) fn indexes(context: &Arc<StatementContext>, rows: &mut PgRows) {
         for table in catalog.tables(schema.id) {
             for index in table_indexes(table) {
                 rows.push([
-                    ("table_catalog", CATALOG.into()),
+                    ("table_catalog", context.databases.current.as_str().into()),
                     ("table_schema", schema.name.as_str().into()),
                     ("table_name", table.name.as_str().into()),
                     ("index_name", index.name.as_str().into()),
@@ -116,10 +115,10 @@ pub(super) fn table_constraints(context: &Arc<StatementContext>, rows: &mut PgRo
             ConstraintKind::ForeignKey(_) => "FOREIGN KEY",
         };
         rows.push([
-            ("constraint_catalog", CATALOG.into()),
+            ("constraint_catalog", context.databases.current.as_str().into()),
             ("constraint_schema", constraint.schema.name.as_str().into()),
             ("constraint_name", constraint.name.as_str().into()),
-            ("table_catalog", CATALOG.into()),
+            ("table_catalog", context.databases.current.as_str().into()),
             ("table_schema", constraint.schema.name.as_str().into()),
             ("table_name", constraint.table.name.as_str().into()),
             ("constraint_type", kind.into()),
@@ -141,10 +140,10 @@ pub(super) fn key_column_usage(context: &Arc<StatementContext>, rows: &mut PgRow
             // The place of the column that it refers to, in the unique key of that table.
             let position = foreign.map(|_| place as i64 + 1);
             rows.push([
-                ("constraint_catalog", CATALOG.into()),
+                ("constraint_catalog", context.databases.current.as_str().into()),
                 ("constraint_schema", constraint.schema.name.as_str().into()),
                 ("constraint_name", constraint.name.as_str().into()),
-                ("table_catalog", CATALOG.into()),
+                ("table_catalog", context.databases.current.as_str().into()),
                 ("table_schema", constraint.schema.name.as_str().into()),
                 ("table_name", constraint.table.name.as_str().into()),
                 ("column_name", column_name(constraint.table, *column).into()),
@@ -159,10 +158,10 @@ pub(super) fn referential_constraints(context: &Arc<StatementContext>, rows: &mu
     each(context, |constraint| {
         let ConstraintKind::ForeignKey(key) = &constraint.kind else { return };
         rows.push([
-            ("constraint_catalog", CATALOG.into()),
+            ("constraint_catalog", context.databases.current.as_str().into()),
             ("constraint_schema", constraint.schema.name.as_str().into()),
             ("constraint_name", constraint.name.as_str().into()),
-            ("unique_constraint_catalog", CATALOG.into()),
+            ("unique_constraint_catalog", context.databases.current.as_str().into()),
             ("unique_constraint_schema", key.schema.name.as_str().into()),
             ("unique_constraint_name", key.parent_key.clone().into()),
             ("match_option", "NONE".into()),
@@ -184,11 +183,11 @@ pub(super) fn constraint_column_usage(context: &Arc<StatementContext>, rows: &mu
         };
         for column in columns {
             rows.push([
-                ("table_catalog", CATALOG.into()),
+                ("table_catalog", context.databases.current.as_str().into()),
                 ("table_schema", schema.name.as_str().into()),
                 ("table_name", table.name.as_str().into()),
                 ("column_name", column_name(table, *column).into()),
-                ("constraint_catalog", CATALOG.into()),
+                ("constraint_catalog", context.databases.current.as_str().into()),
                 ("constraint_schema", constraint.schema.name.as_str().into()),
                 ("constraint_name", constraint.name.as_str().into()),
             ]);
@@ -200,7 +199,7 @@ pub(super) fn check_constraints(context: &Arc<StatementContext>, rows: &mut PgRo
     each(context, |constraint| {
         let ConstraintKind::Check(sql) = &constraint.kind else { return };
         rows.push([
-            ("constraint_catalog", CATALOG.into()),
+            ("constraint_catalog", context.databases.current.as_str().into()),
             ("constraint_schema", constraint.schema.name.as_str().into()),
             ("constraint_name", constraint.name.as_str().into()),
             ("check_clause", (*sql).into()),

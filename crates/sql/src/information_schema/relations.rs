@@ -9,29 +9,29 @@ use rowmill_txn::roles::ObjectId;
 
 use super::{INFORMATION_SCHEMA, yes_or_no};
 use crate::catalog::StatementContext;
-use crate::names::CATALOG;
 use crate::pg_catalog::{
     CATALOG_OWNER, PG_CATALOG, PgCell, PgRows, information_schema_shapes, owner_name, type_name, view_columns,
 };
 
 pub(super) fn schemata(context: &Arc<StatementContext>, rows: &mut PgRows) {
-    let catalog = context.snapshot.catalog();
-    let mut push = |name: &str, owner: String| {
-        rows.push([("catalog_name", CATALOG.into()), ("schema_name", name.into()), ("schema_owner", owner.into())]);
+    let mut push = |database: &str, name: &str, owner: String| {
+        rows.push([("catalog_name", database.into()), ("schema_name", name.into()), ("schema_owner", owner.into())]);
     };
-    for schema in catalog.schemas() {
-        push(&schema.name, owner_name(catalog, ObjectId::Schema(schema.id)));
+    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+        let catalog = snapshot.catalog();
+        for schema in catalog.schemas() {
+            push(database, &schema.name, owner_name(catalog, ObjectId::Schema(schema.id)));
+        }
     }
     for name in [INFORMATION_SCHEMA, PG_CATALOG] {
-        push(name, CATALOG_OWNER.to_owned());
+        push(&context.databases.current, name, CATALOG_OWNER.to_owned());
     }
 }
 
 pub(super) fn tables(context: &Arc<StatementContext>, rows: &mut PgRows) {
-    let catalog = context.snapshot.catalog();
-    let mut push = |schema: &str, name: &str, kind: &str, count: Option<u64>| {
+    let mut push = |(database, schema): (&str, &str), name: &str, kind: &str, count: Option<u64>| {
         rows.push([
-            ("table_catalog", CATALOG.into()),
+            ("table_catalog", database.into()),
             ("table_schema", schema.into()),
             ("table_name", name.into()),
             ("table_type", kind.into()),
@@ -40,27 +40,30 @@ pub(super) fn tables(context: &Arc<StatementContext>, rows: &mut PgRows) {
             ("table_rows", count.map(|count| i64::try_from(count).unwrap_or(i64::MAX)).into()),
         ]);
     };
-    for schema in catalog.schemas() {
-        for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
-            let count = context.snapshot.table(table.id).map(|table| table.row_count());
-            let kind = if catalog.materialized(table.id).is_some() { "MATERIALIZED VIEW" } else { "BASE TABLE" };
-            push(&schema.name, &table.name, kind, count);
-        }
-        // Views have no row count of their own, so it is NULL.
-        for view in catalog.views(schema.id) {
-            push(&schema.name, &view.name, "VIEW", None);
+    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+        let catalog = snapshot.catalog();
+        for schema in catalog.schemas() {
+            let place = (database, schema.name.as_str());
+            for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
+                let count = snapshot.table(table.id).map(|table| table.row_count());
+                let kind = if catalog.materialized(table.id).is_some() { "MATERIALIZED VIEW" } else { "BASE TABLE" };
+                push(place, &table.name, kind, count);
+            }
+            // Views have no row count of their own, so it is NULL.
+            for view in catalog.views(schema.id) {
+                push(place, &view.name, "VIEW", None);
+            }
         }
     }
     for table in information_schema_shapes().keys() {
-        push(INFORMATION_SCHEMA, table, "VIEW", None);
+        push((&context.databases.current, INFORMATION_SCHEMA), table, "VIEW", None);
     }
 }
 
 pub(super) fn views(context: &Arc<StatementContext>, rows: &mut PgRows) {
-    let catalog = context.snapshot.catalog();
-    let mut push = |schema: &SchemaDef, name: &str, sql: &str| {
+    let mut push = |database: &str, schema: &SchemaDef, name: &str, sql: &str| {
         rows.push([
-            ("table_catalog", CATALOG.into()),
+            ("table_catalog", database.into()),
             ("table_schema", schema.name.as_str().into()),
             ("table_name", name.into()),
             ("view_definition", sql.into()),
@@ -72,13 +75,16 @@ pub(super) fn views(context: &Arc<StatementContext>, rows: &mut PgRows) {
             ("is_trigger_insertable_into", "NO".into()),
         ]);
     };
-    for schema in catalog.schemas() {
-        for view in catalog.views(schema.id) {
-            push(schema, &view.name, &view.sql);
-        }
-        for table in catalog.tables(schema.id) {
-            if let Some(view) = catalog.materialized(table.id) {
-                push(schema, &table.name, &view.sql);
+    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+        let catalog = snapshot.catalog();
+        for schema in catalog.schemas() {
+            for view in catalog.views(schema.id) {
+                push(database, schema, &view.name, &view.sql);
+            }
+            for table in catalog.tables(schema.id) {
+                if let Some(view) = catalog.materialized(table.id) {
+                    push(database, schema, &table.name, &view.sql);
+                }
             }
         }
     }
@@ -86,6 +92,7 @@ pub(super) fn views(context: &Arc<StatementContext>, rows: &mut PgRows) {
 
 /// A column of a table or view.
 struct ColumnRow<'a> {
+    database: &'a str,
     schema: &'a str,
     table: &'a str,
     name: &'a str,
@@ -96,25 +103,28 @@ struct ColumnRow<'a> {
 }
 
 pub(super) fn columns(context: &Arc<StatementContext>, rows: &mut PgRows) {
-    let catalog = context.snapshot.catalog();
-    for schema in catalog.schemas() {
-        for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
-            for (place, column) in table.columns.iter().enumerate() {
-                let column = ColumnRow {
-                    schema: &schema.name,
-                    table: &table.name,
-                    name: &column.name,
-                    kind: &column.kind,
-                    place,
-                    definition: Some((table, column)),
-                };
-                push_column(rows, &column);
+    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+        let catalog = snapshot.catalog();
+        for schema in catalog.schemas() {
+            for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
+                for (place, column) in table.columns.iter().enumerate() {
+                    let column = ColumnRow {
+                        database,
+                        schema: &schema.name,
+                        table: &table.name,
+                        name: &column.name,
+                        kind: &column.kind,
+                        place,
+                        definition: Some((table, column)),
+                    };
+                    push_column(rows, &column);
+                }
             }
-        }
-        for view in catalog.views(schema.id) {
-            for (place, (name, kind)) in view_columns(context, schema, view).iter().enumerate() {
-                let (schema, table) = (schema.name.as_str(), view.name.as_str());
-                push_column(rows, &ColumnRow { schema, table, name, kind, place, definition: None });
+            for view in catalog.views(schema.id) {
+                for (place, (name, kind)) in view_columns(context, database, schema, view).iter().enumerate() {
+                    let (schema, table) = (schema.name.as_str(), view.name.as_str());
+                    push_column(rows, &ColumnRow { database, schema, table, name, kind, place, definition: None });
+                }
             }
         }
     }
@@ -127,7 +137,7 @@ fn push_column(rows: &mut PgRows, column: &ColumnRow<'_>) {
     let definition = column.definition.map(|(_, column)| column);
     let place = column.place as i64 + 1;
     rows.push([
-        ("table_catalog", CATALOG.into()),
+        ("table_catalog", column.database.into()),
         ("table_schema", column.schema.into()),
         ("table_name", column.table.into()),
         ("column_name", column.name.into()),
@@ -140,7 +150,7 @@ fn push_column(rows: &mut PgRows, column: &ColumnRow<'_>) {
         ("numeric_precision_radix", number(digits.radix)),
         ("numeric_scale", number(digits.scale)),
         ("datetime_precision", number(digits.fraction)),
-        ("udt_catalog", CATALOG.into()),
+        ("udt_catalog", column.database.into()),
         ("udt_schema", PG_CATALOG.into()),
         ("udt_name", type_name(column.kind).into()),
         ("dtd_identifier", place.to_string().into()),
@@ -195,7 +205,7 @@ pub(super) fn sequences(context: &Arc<StatementContext>, rows: &mut PgRows) {
         for table in catalog.tables(schema.id) {
             let Some(sequence) = table.keyed.as_ref().and_then(|keyed| keyed.sequence.as_ref()) else { continue };
             rows.push([
-                ("sequence_catalog", CATALOG.into()),
+                ("sequence_catalog", context.databases.current.as_str().into()),
                 ("sequence_schema", schema.name.as_str().into()),
                 ("sequence_name", table.name.as_str().into()),
                 ("data_type", "BIGINT".into()),

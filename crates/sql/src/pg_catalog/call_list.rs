@@ -1,7 +1,5 @@
 //! The list of the functions that tools call together with the tables of `pg_catalog`.
 
-use rowmill_txn::Catalog;
-
 use super::PG_CATALOG;
 use super::calls::{CallValue, CatalogFunction, instant, number, text, texts, truth};
 use super::definition::{constraint_by_oid, index_by_oid, view_by_oid};
@@ -14,7 +12,8 @@ use super::names::{
 use super::namespaces::UTF8;
 use super::oids::{relation_of, table_oid};
 use super::types::format_type;
-use crate::names::{CATALOG, DEFAULT_SCHEMA};
+use crate::catalog::StatementContext;
+use crate::names::{DEFAULT_SCHEMA, lower};
 use crate::open_transaction::PROCESS_BEGAN_US;
 
 /// The version of PostgreSQL whose catalog this is, and our own.
@@ -23,20 +22,20 @@ const VERSION: &str = concat!("PostgreSQL 14.0 (Rowmill ", env!("CARGO_PKG_VERSI
 pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     // `pg_catalog.version()`, which drivers parse. `version()` alone tells our own version.
     text("rowmill_pg_version", 0, 0, |_, _| CallValue::Text(Some(VERSION.to_owned()))),
-    text("current_database", 0, 0, |_, _| CallValue::Text(Some(CATALOG.to_owned()))),
-    text("current_catalog", 0, 0, |_, _| CallValue::Text(Some(CATALOG.to_owned()))),
-    text("current_schema", 0, 0, |_, _| CallValue::Text(Some(DEFAULT_SCHEMA.to_owned()))),
-    texts("current_schemas", 1, 1, |_, arguments| {
-        CallValue::Texts(if arguments[0] == Some("true") { &[PG_CATALOG, DEFAULT_SCHEMA] } else { &[DEFAULT_SCHEMA] })
+    text("current_database", 0, 0, |context, _| CallValue::Text(Some(context.databases.current.clone()))),
+    text("current_catalog", 0, 0, |context, _| CallValue::Text(Some(context.databases.current.clone()))),
+    text("current_schema", 0, 0, |context, _| CallValue::Text(schemas_of_path(context).into_iter().next())),
+    texts("current_schemas", 1, 1, |context, arguments| {
+        let implicit = (arguments[0] == Some("true")).then(|| PG_CATALOG.to_owned());
+        CallValue::Texts(implicit.into_iter().chain(schemas_of_path(context)).collect())
     }),
     text("current_setting", 1, 2, |context, arguments| {
-        CallValue::Text(match arguments[0] {
-            Some(name) if name.eq_ignore_ascii_case("timezone") => context.settings.show("timezone").ok(),
-            name => name.and_then(pg_setting),
-        })
+        CallValue::Text(arguments[0].and_then(|name| pg_setting(context, name)))
     }),
     // No setting can be changed by a call, so the call gives the value that the setting keeps.
-    text("set_config", 3, 3, |_, arguments| CallValue::Text(arguments[0].and_then(pg_setting))),
+    text("set_config", 3, 3, |context, arguments| {
+        CallValue::Text(arguments[0].and_then(|name| pg_setting(context, name)))
+    }),
     text("pg_encoding_to_char", 1, 1, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("pg_client_encoding", 0, 0, |_, _| CallValue::Text(Some("UTF8".to_owned()))),
     text("format_type", 2, 2, |context, arguments| {
@@ -59,7 +58,7 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
         CallValue::Text(oid(arguments[0]).and_then(|oid| view_by_oid(catalog, oid)))
     }),
     text("pg_get_serial_sequence", 2, 2, |context, arguments| {
-        CallValue::Text(sequence_of_column(context.snapshot.catalog(), arguments[0], arguments[1]))
+        CallValue::Text(sequence_of_column(context, arguments[0], arguments[1]))
     }),
     text("pg_get_function_result", 1, 1, |_, _| CallValue::Text(None)),
     text("pg_get_function_arguments", 1, 1, |_, _| CallValue::Text(None)),
@@ -132,9 +131,7 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     number("pg_tablespace_size", 1, 1, |_, _| CallValue::Number(None)),
     number("pg_my_temp_schema", 0, 0, |_, _| CallValue::Number(Some(0))),
     number("pg_stat_get_numscans", 1, 1, |_, _| CallValue::Number(Some(0))),
-    number("to_regclass", 1, 1, |context, arguments| {
-        CallValue::Number(relation_oid(context.snapshot.catalog(), arguments[0]))
-    }),
+    number("to_regclass", 1, 1, |context, arguments| CallValue::Number(relation_oid(context, arguments[0]))),
     number("to_regtype", 1, 1, |_, arguments| CallValue::Number(type_oid(arguments[0]))),
     number("pg_table_size", 1, 1, |_, _| CallValue::Number(None)),
     number("pg_relation_size", 1, 2, |_, _| CallValue::Number(None)),
@@ -150,7 +147,9 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     truth("pg_table_is_visible", 1, 1, |context, arguments| {
         let catalog = context.snapshot.catalog();
         let relation = oid(arguments[0]).and_then(|oid| relation_of(catalog, oid));
-        CallValue::Truth(relation.map(|relation| relation.schema.name == DEFAULT_SCHEMA))
+        CallValue::Truth(
+            relation.map(|relation| context.schema_of(&lower(&relation.name)) == lower(&relation.schema.name)),
+        )
     }),
     truth("pg_type_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_function_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
@@ -197,8 +196,19 @@ pub(super) const PG_SETTINGS: [(&str, &str); 14] = [
     ("TimeZone", "UTC"),
 ];
 
+/// The schemas of the search path that exist.
+fn schemas_of_path(context: &StatementContext) -> Vec<String> {
+    context.path.schemas(context.snapshot.catalog()).into_iter().map(|schema| schema.name.clone()).collect()
+}
+
 /// The value of a setting of PostgreSQL. NULL for all others.
-fn pg_setting(name: &str) -> Option<String> {
+fn pg_setting(context: &StatementContext, name: &str) -> Option<String> {
+    if name.eq_ignore_ascii_case("search_path") {
+        return Some(context.path.to_string());
+    }
+    if name.eq_ignore_ascii_case("timezone") {
+        return context.settings.show("timezone").ok();
+    }
     let found = PG_SETTINGS.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
     found.map(|(_, value)| (*value).to_owned())
 }
@@ -209,8 +219,9 @@ pub(super) fn quoted_text(text: &str) -> String {
 }
 
 /// The sequence of an identity column, as its whole name.
-fn sequence_of_column(catalog: &Catalog, table: Option<&str>, column: Option<&str>) -> Option<String> {
-    let oid = relation_oid(catalog, table)?;
+fn sequence_of_column(context: &StatementContext, table: Option<&str>, column: Option<&str>) -> Option<String> {
+    let catalog = context.snapshot.catalog();
+    let oid = relation_oid(context, table)?;
     let table = catalog.all_tables().find(|table| i64::from(table_oid(table.id)) == oid)?;
     let column = &table.columns[table.column_index(column?)?];
     let sequence = catalog.table_by_id(table.identity(column.id)?.sequence)?;

@@ -32,7 +32,7 @@ pub(super) enum CallValue {
     Number(Option<i64>),
     /// Microseconds since 1970-01-01 UTC.
     Instant(Option<i64>),
-    Texts(&'static [&'static str]),
+    Texts(Vec<String>),
 }
 
 /// The type of the values of a function.
@@ -151,7 +151,7 @@ impl DynamicFunction for CatalogCall {
             CallKind::Texts => {
                 let item = Field::new("item", DataType::Utf8View, true);
                 let mut lists = ListBuilder::new(StringViewBuilder::new()).with_field(Arc::new(item));
-                values.for_each(|value| lists.append_value(value.texts().iter().map(|text| Some(*text))));
+                values.for_each(|value| lists.append_value(value.texts().iter().map(Some)));
                 Arc::new(lists.finish())
             }
         })
@@ -163,8 +163,8 @@ impl CallValue {
         if let CallValue::Text(text) = self { text } else { None }
     }
 
-    fn texts(self) -> &'static [&'static str] {
-        if let CallValue::Texts(texts) = self { texts } else { &[] }
+    fn texts(self) -> Vec<String> {
+        if let CallValue::Texts(texts) = self { texts } else { Vec::new() }
     }
 
     fn truth(self) -> Option<bool> {

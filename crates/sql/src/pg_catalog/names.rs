@@ -7,6 +7,7 @@ use super::functions::{function_of_oid, oid_of_function};
 use super::namespaces::namespaces;
 use super::oids::{PG_CLASS_OID, ROLE, ROLE_OID, oid_of_relation, relation_of, role_oid};
 use super::type_oids::{PgScalar, PgType};
+use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
 
 pub(super) fn oid(text: Option<&str>) -> Option<u32> {
@@ -45,16 +46,16 @@ pub(super) fn relation_name(catalog: &Catalog, text: Option<&str>) -> Option<Str
 }
 
 /// The number of the relation with this name or number.
-pub(super) fn relation_oid(catalog: &Catalog, text: Option<&str>) -> Option<i64> {
+pub(super) fn relation_oid(context: &StatementContext, text: Option<&str>) -> Option<i64> {
     let text = text?;
     if let Some(oid) = oid(Some(text)) {
         return Some(oid.into());
     }
-    let name = lower(&text.replace('"', ""));
-    let (schema, name) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
+    let (schema, name) = context.relation_named(text);
+    let (schema, name) = (schema.as_str(), name.as_str());
     // Tools name the tables of the catalog only to say which kind of object they mean.
     let is_computed = schema == PG_CATALOG || name.starts_with("pg_");
-    let found = oid_of_relation(catalog, schema, name).map(i64::from);
+    let found = oid_of_relation(context.snapshot.catalog(), schema, name).map(i64::from);
     let known = || CATALOG_TABLES.iter().find(|(table, _)| *table == name).map_or(0, |(_, oid)| *oid);
     found.or_else(|| is_computed.then(|| known().into()))
 }

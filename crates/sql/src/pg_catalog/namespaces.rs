@@ -17,7 +17,6 @@ use super::oids::{
 use super::rows::PgRows;
 use crate::catalog::StatementContext;
 use crate::information_schema::INFORMATION_SCHEMA;
-use crate::names::CATALOG;
 
 /// The schemas with their numbers.
 pub(super) fn namespaces(catalog: &Catalog) -> impl Iterator<Item = (u32, &str)> {
@@ -43,21 +42,25 @@ pub(super) const UTF8: i64 = 6;
 /// The number of the tablespace in which PostgreSQL stores tables that name none.
 const TABLESPACE_OID: u32 = 1663;
 
-pub(super) fn pg_database() -> PgRows {
+/// The database of the connection, and those that are attached.
+pub(super) fn pg_database(context: &StatementContext) -> PgRows {
     let mut rows = PgRows::of("pg_database");
-    rows.push([
-        ("oid", DATABASE_OID.into()),
-        ("datname", CATALOG.into()),
-        ("datdba", ROLE_OID.into()),
-        ("encoding", UTF8.into()),
-        ("datlocprovider", "c".into()),
-        ("datistemplate", false.into()),
-        ("datallowconn", true.into()),
-        ("datconnlimit", (-1_i64).into()),
-        ("dattablespace", TABLESPACE_OID.into()),
-        ("datcollate", "C".into()),
-        ("datctype", "C.UTF-8".into()),
-    ]);
+    // Nothing refers to the number of an attached database.
+    for (name, oid) in context.databases.names().zip(DATABASE_OID..) {
+        rows.push([
+            ("oid", oid.into()),
+            ("datname", name.into()),
+            ("datdba", ROLE_OID.into()),
+            ("encoding", UTF8.into()),
+            ("datlocprovider", "c".into()),
+            ("datistemplate", false.into()),
+            ("datallowconn", true.into()),
+            ("datconnlimit", (-1_i64).into()),
+            ("dattablespace", TABLESPACE_OID.into()),
+            ("datcollate", "C".into()),
+            ("datctype", "C.UTF-8".into()),
+        ]);
+    }
     rows
 }
 

@@ -178,7 +178,7 @@ impl PrivilegeCall {
         };
         let Some(object) = object else {
             // Tables that are computed can be read by everybody.
-            let is_computed = relation_oid(self.catalog(), Some(named)).is_some();
+            let is_computed = relation_oid(&self.context, Some(named)).is_some();
             return Ok(is_computed.then_some(true));
         };
         let column = match (self.question, rest) {
@@ -221,7 +221,7 @@ impl PrivilegeCall {
 
     fn relation(&self, text: &str) -> Option<ObjectId> {
         let catalog = self.catalog();
-        let wanted = u32::try_from(relation_oid(catalog, Some(text))?).ok()?;
+        let wanted = u32::try_from(relation_oid(&self.context, Some(text))?).ok()?;
         let table = catalog.all_tables().find(|table| table_oid(table.id) == wanted);
         let table = table.map(|table| ObjectId::Table(table.id));
         table.or_else(|| {

@@ -238,7 +238,9 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
         }
     });
     each_view(context, |schema, view| {
-        for (place, (name, kind)) in view_columns(context, schema, view).into_iter().enumerate() {
+        for (place, (name, kind)) in
+            view_columns(context, &context.databases.current, schema, view).into_iter().enumerate()
+        {
             let attribute = AttributeRow {
                 relation: view_oid(view),
                 name: &name,
@@ -257,10 +259,12 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
 /// The columns of a view, which follow from its query. A view whose tables are gone has none.
 pub(crate) fn view_columns(
     context: &Arc<StatementContext>,
+    database: &str,
     schema: &SchemaDef,
     view: &ViewDef,
 ) -> Vec<(String, SqlType)> {
-    let sql = format!("SELECT * FROM {}.{}", quoted(&schema.name), quoted(&view.name));
+    let place = format!("{}.{}", quoted(database), quoted(&schema.name));
+    let sql = format!("SELECT * FROM {place}.{}", quoted(&view.name));
     let bound = sql_text::query(&sql, &context.settings)
         .and_then(|query| engine_query::bind(context, &query, &Spellings::default(), &[]));
     let Ok(bound) = bound else { return Vec::new() };

@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    pub(super) fn require_superuser(&self, what: &str) -> Result<()> {
+    pub(crate) fn require_superuser(&self, what: &str) -> Result<()> {
         self.with_catalog(|catalog| Access::of(catalog, self.authority.actor).require_superuser(what))
     }
 

@@ -134,7 +134,11 @@ impl Session {
     /// whether the statement was one.
     fn add_row(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<bool> {
         let Some(open) = &self.transaction else { return Ok(false) };
-        if open.read_only || parameters.is_empty() || parameters.len() != statement.parameter_count() {
+        if self.runs_elsewhere(statement)?
+            || open.read_only
+            || parameters.is_empty()
+            || parameters.len() != statement.parameter_count()
+        {
             return Ok(false);
         }
         let made_for = self.made_for(None);
@@ -215,6 +219,9 @@ impl Session {
         parameters: &[Param<'_>],
     ) -> Result<Option<Ran>> {
         if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
+            return Ok(None);
+        }
+        if self.runs_elsewhere(statement)? {
             return Ok(None);
         }
         // The program and the rows that it reads must belong to one snapshot.

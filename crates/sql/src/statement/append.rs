@@ -93,13 +93,14 @@ impl AppendPlan {
 impl Session {
     /// Plans to insert rows into a table. `columns` are the names of the columns that get values, or none for all
     /// columns. The others get their defaults.
-    pub fn plan_append(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<AppendPlan> {
-        self.check_append(schema, table, Some(columns))?;
+    ///
+    /// Without a schema, the name means what it means in a statement: a temporary table, or one of the search path.
+    pub fn plan_append(&mut self, schema: Option<&str>, table: &str, columns: &[&str]) -> Result<AppendPlan> {
+        self.check_append(schema.unwrap_or(DEFAULT_SCHEMA), table, Some(columns))?;
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        // A bare name may mean a temporary table.
-        let name = match schema == DEFAULT_SCHEMA {
-            true => quote(table),
-            false => format!("{}.{}", quote(schema), quote(table)),
+        let name = match schema {
+            None => quote(table),
+            Some(schema) => format!("{}.{}", quote(schema), quote(table)),
         };
         let names = match columns {
             [] => String::new(),
@@ -112,7 +113,7 @@ impl Session {
 
     /// The columns that get values when rows are added to a table, as [`Session::plan_append`] plans it, with the types
     /// that other programs see. It takes no right to read them.
-    pub fn append_schema(&mut self, schema: &str, table: &str, columns: &[&str]) -> Result<SchemaRef> {
+    pub fn append_schema(&mut self, schema: Option<&str>, table: &str, columns: &[&str]) -> Result<SchemaRef> {
         let plan = self.plan_append(schema, table, columns)?;
         let field = |column: &ColumnDef| Field::new(&column.name, column.kind.arrow(), true);
         let schema = Arc::new(Schema::new(plan.columns().map(field).collect::<Vec<_>>()));

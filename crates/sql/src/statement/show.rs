@@ -8,6 +8,7 @@ use sqlparser::ast::{
     ShowStatementOptions, Statement,
 };
 
+use super::attach;
 use super::clause::{refuse, unsupported};
 use super::describe;
 use super::drop::schema_name;
@@ -48,6 +49,12 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
             refuse("SHOW SCHEMAS", [(*terse, "TERSE"), (*history, "HISTORY")])?;
             schemas(work, show_options)
         }
+        Statement::ShowDatabases { terse, history, show_options } => {
+            refuse("SHOW DATABASES", [(*terse, "TERSE"), (*history, "HISTORY")])?;
+            let ShowOptions { within, like } = options("SHOW DATABASES", show_options)?;
+            refuse("SHOW DATABASES", [(within.is_some(), "IN"), (like.is_some(), "LIKE")])?;
+            attach::show_databases(work)
+        }
         Statement::ShowColumns { extended, full, show_options } => {
             refuse("SHOW COLUMNS", [(*extended, "EXTENDED"), (*full, "FULL")])?;
             let ShowOptions { within, like } = options("SHOW COLUMNS", show_options)?;
@@ -67,7 +74,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
             Err(Error::new(ErrorKind::Unsupported, format!("{} is not supported", words.join(" "))).hint(
-                "use SHOW TABLES, VIEWS, SCHEMAS, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
+                "use SHOW TABLES, VIEWS, SCHEMAS, DATABASES, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
             ))
         }
     }

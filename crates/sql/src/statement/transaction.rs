@@ -41,15 +41,15 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         }
         Statement::Rollback { chain, savepoint: Some(name) } => {
             refuse("ROLLBACK", [(*chain, "AND CHAIN")])?;
-            work.open_transaction("ROLLBACK TO")?.rollback_to(&name.value)?;
+            work.session.rollback_to(&name.value)?;
             "ROLLBACK"
         }
         Statement::Savepoint { name } => {
-            work.open_transaction("SAVEPOINT")?.set_savepoint(&name.value)?;
+            work.session.set_savepoint(&name.value)?;
             "SAVEPOINT"
         }
         Statement::ReleaseSavepoint { name } => {
-            work.open_transaction("RELEASE")?.release(&name.value)?;
+            work.session.release(&name.value)?;
             "RELEASE"
         }
         other => return Err(Error::internal(format!("the dispatch hands transaction statements over, not {other}"))),

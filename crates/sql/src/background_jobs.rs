@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use rowmill_base::Result;
-use rowmill_sql::{Refresher, Workers, drop_left_temporary_tables};
+use rowmill_exec::workers::Workers;
 use rowmill_txn::{AnalyzeJob, Engine};
+
+use crate::refresher::Refresher;
+use crate::session::temporary::drop_left_temporary_tables;
 
 /// The jobs, which run until this is dropped.
 #[derive(Debug)]
-pub(crate) struct BackgroundJobs {
+pub struct BackgroundJobs {
     _refresher: Refresher,
     _analyzer: AnalyzeJob,
 }
 
 impl BackgroundJobs {
     /// Removes what an earlier process has left, and starts the jobs of `engine`. Their queries run on `workers`.
-    pub(crate) fn start(engine: &Arc<Engine>, workers: &Arc<Workers>) -> Result<BackgroundJobs> {
+    pub fn start(engine: &Arc<Engine>, workers: &Arc<Workers>) -> Result<BackgroundJobs> {
         drop_left_temporary_tables(engine, workers)?;
         Ok(BackgroundJobs {
             _refresher: Refresher::start(engine, workers)?,

@@ -443,6 +443,7 @@ mod tests {
             SettingKind::Flag => "true or false".to_owned(),
             SettingKind::Choice(words) => words.join(", "),
             SettingKind::Folder => "a path".to_owned(),
+            SettingKind::TimeZone => "a time zone".to_owned(),
         };
         let default = match &setting.default {
             // For these, 0 in the table stands for a value that depends on the machine.
@@ -453,6 +454,7 @@ mod tests {
             SettingValue::Flag(value) => value.to_string(),
             SettingValue::Choice(word) => (*word).to_owned(),
             SettingValue::Folder(path) => path.as_deref().unwrap_or("by the database").to_owned(),
+            SettingValue::TimeZone(zone) => zone.as_deref().unwrap_or("UTC").to_owned(),
         };
         (values, default)
     }

@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Operand;
 
-use crate::functions::time::columns::instant_kind;
+use crate::functions::time::instant_kind;
 use crate::functions::time::zone::{shift, zone_called};
 use crate::kernels::cast::cast;
 

@@ -136,7 +136,7 @@ pub static EXPANSIONS: &[ExpansionSpec] = &[
     of_items!("mad", "list_mad([1, 2, 9])" gives "1.0"),
     of_items!("sem", "list_sem([1, 3, 1, 3])" gives "0.5"),
     of_items!("histogram", "list_histogram([3, 1, 3])" gives
-        "[{\"key\": 1, \"value\": 1}, {\"key\": 3, \"value\": 2}]"),
+        "{1=1, 3=2}"),
     of_items!("bit_and", "list_bit_and([6, 3])" gives "2"),
     of_items!("bit_or", "list_bit_or([6, 3])" gives "7"),
     of_items!("bit_xor", "list_bit_xor([6, 3])" gives "5"),

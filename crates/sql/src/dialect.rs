@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use rowmill_plan::item_function;
-use sqlparser::ast::{ColumnOption, Expr, GeneratedAs};
+use sqlparser::ast::{BinaryOperator, ColumnOption, Expr, GeneratedAs};
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -239,6 +239,19 @@ impl Dialect for RowmillDialect {
         }
         self.takes_lambda.set(takes_lambda(parser, &mut self.known_lists.borrow_mut()));
         compound_subquery(parser)
+    }
+
+    /// Reads `a // b`, which the parser knows only in DuckDB's dialect.
+    fn parse_infix(&self, parser: &mut Parser, expr: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_token_ref().token != Token::DuckIntDiv {
+            return None;
+        }
+        parser.advance_token();
+        Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+            left: Box::new(expr.clone()),
+            op: BinaryOperator::DuckIntegerDivide,
+            right: Box::new(right),
+        }))
     }
 
     fn supports_lambda_functions(&self) -> bool {

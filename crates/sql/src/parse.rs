@@ -340,9 +340,10 @@ pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
 
 fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Statement>> {
     let dialect = RowmillDialect::new(false, 0);
-    let tokens = Tokenizer::new(&dialect, sql)
+    let mut tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.message, Some(error.location)))?;
+    join_slashes(&mut tokens);
     let mut cursor = TextCursor::new(sql);
     tokens
         .split(|token| token.token == Token::SemiColon)
@@ -353,6 +354,24 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
             section.parse(sql, levels, settings).map_err(|error| placed(error, &sql[range], begin))
         })
         .collect()
+}
+
+/// Makes one token of `//`, the division of whole numbers.
+fn join_slashes(tokens: &mut Vec<TokenWithSpan>) {
+    let is_slash = |token: &TokenWithSpan| token.token == Token::Div;
+    let is_pair = |pair: &[TokenWithSpan]| pair.iter().all(is_slash) && pair[0].span.end == pair[1].span.start;
+    if !tokens.windows(2).any(is_pair) {
+        return;
+    }
+    let mut at = 0;
+    while at + 1 < tokens.len() {
+        if is_pair(&tokens[at..at + 2]) {
+            let second = tokens.remove(at + 1);
+            tokens[at].token = Token::DuckIntDiv;
+            tokens[at].span.end = second.span.end;
+        }
+        at += 1;
+    }
 }
 
 /// Refuses a number with a word directly after it, for example `SELECT 1h`. The parser would read the word as an alias.

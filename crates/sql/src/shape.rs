@@ -84,7 +84,7 @@ impl Session {
     /// Returns the shape of a statement without parameters. Only running it tells its columns, if it has any.
     fn shape_by_run(&mut self, statement: &Statement, has_columns: bool) -> Result<StatementShape> {
         let columns = match has_columns {
-            true => match self.run_in_engine(statement, &[])?.outside(self.zone) {
+            true => match self.run_in_engine(statement, &[])?.outside(self.zone()) {
                 Outcome::Rows(rows) => Some(rows.schema()),
                 Outcome::Changed { .. } | Outcome::Done { .. } => None,
             },

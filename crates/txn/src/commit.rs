@@ -185,7 +185,7 @@ fn check_types(table: &TableDef, base: &Catalog, changed: &Catalog, current: &Ca
             conflicting = before.map(|def| def.name.clone());
         }
     };
-    table.columns.iter().for_each(|column| each_type_id(&column.kind, &mut check));
+    table.columns.iter().for_each(|column| crate::types::each_type_id(&column.kind, &mut check));
     match conflicting {
         Some(name) => Err(conflict(format!("the type \"{name}\" was changed by another transaction"))),
         None => Ok(()),

@@ -23,7 +23,7 @@ pub fn map_arrow(key: DataType, value: DataType) -> DataType {
 
 /// The Arrow type of an entry of a map in memory.
 pub fn map_entry_arrow(key: DataType, value: DataType) -> DataType {
-    DataType::Struct([Field::new(MAP_KEY_FIELD, key, true), Field::new(MAP_VALUE_FIELD, value, true)].into())
+    DataType::Struct(vec![Field::new(MAP_KEY_FIELD, key, true), Field::new(MAP_VALUE_FIELD, value, true)].into())
 }
 
 /// The types of key and value if an Arrow type carries entries of a map.
@@ -52,7 +52,7 @@ pub fn with_arrow_maps(kind: &DataType) -> DataType {
         kind if let Some((key, value)) = map_kinds(kind) => {
             let key = Field::new("key", with_arrow_maps(key), false);
             let value = Field::new("value", with_arrow_maps(value), true);
-            let entries = DataType::Struct([key, value].into());
+            let entries = DataType::Struct(vec![key, value].into());
             DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
         }
         DataType::List(item) => DataType::List(Arc::new(field(item))),

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, ListArray, StructArray, UInt
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{partition, take};
 use arrow::datatypes::{DataType, Field, Int64Type};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, map_arrow};
 use rowmill_plan::{AggregateOrdering, AggregateParameter, AggregateSpec};
 
 use super::signature::{Kinds, known};
@@ -20,7 +20,7 @@ pub(super) static FREQUENCIES: &[Aggregation] = &[
             doc: "A map of the distinct values to how often each occurs.",
             example: (
                 "histogram(x) FROM (VALUES (3), (1), (3)) AS t(x)",
-                "[{\"key\": 1, \"value\": 1}, {\"key\": 3, \"value\": 2}]",
+                "{1=1, 3=2}",
             ),
             ..AggregateSpec::new("histogram", counts_of)
         },
@@ -58,10 +58,7 @@ fn one(arguments: &[DataType], result: impl Fn(&DataType) -> DataType) -> Kinds 
 }
 
 fn counts_of(arguments: &[DataType]) -> Kinds {
-    one(arguments, |kind| {
-        let fields = vec![Field::new("key", kind.clone(), true), Field::new("value", DataType::UInt64, true)];
-        list_of(DataType::Struct(fields.into()))
-    })
+    one(arguments, |kind| map_arrow(kind.clone(), DataType::UInt64))
 }
 
 fn list_of(item: DataType) -> DataType {

@@ -23,6 +23,7 @@ pub(crate) mod zone;
 
 use rowmill_plan::FunctionSpec;
 
+pub(crate) use columns::instant_kind;
 pub use bucket::{MONTHS_ORIGIN_DAY, ORIGIN_DAY};
 pub(super) use clock::CLOCK;
 pub(super) use difference::DIFFERENCES;

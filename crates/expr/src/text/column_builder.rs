@@ -169,9 +169,10 @@ macro_rules! with_primitive {
             }
             BuilderValues::Timestamp($builder, unit, _, zone) => {
                 let per_second = units_per_second(*unit);
+                let zone: Option<SessionZone> = *zone;
                 let $parse = |text: &str| match zone {
                     None => parse_timestamp(text, per_second),
-                    Some(zone) => parse_instant(text, per_second, *zone),
+                    Some(zone) => parse_instant(text, per_second, zone),
                 };
                 $body
             }

@@ -11,7 +11,7 @@
 //! instant + INTERVAL '1 day'         ->  at_time_zone(at_time_zone(instant, zone) + INTERVAL '1 day', zone)
 //! ```
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Constant, FunctionSpec, ScalarExpr};
@@ -48,7 +48,7 @@ pub(super) fn call_in_zone(function: &'static FunctionSpec, arguments: &[ScalarE
     if !arguments.iter().any(is_zoned) {
         return read_in_zone(function, arguments, zone);
     }
-    let is_of_field = time::FIELDS.iter().chain(time::NAMES).any(|field| std::ptr::eq(field, function));
+    let is_of_field = time::FIELDS.iter().chain(time::NAMES).any(|field| field.name == function.name);
     let field = match (function.name, arguments) {
         ("date_part", [field, _]) => field.as_constant().and_then(Constant::as_text).map(str::to_lowercase),
         _ if is_of_field => Some(function.name.to_owned()),

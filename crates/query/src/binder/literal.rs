@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryViewArray, Decimal128Array, Decimal256Array, Float64Array, UInt64Array};
 use arrow::datatypes::{DataType, IntervalUnit, i256};
-use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, WIDE_DIGITS_MAX, decimal_arrow};
+use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, SqlType, WIDE_DIGITS_MAX, decimal_arrow};
 use rowmill_expr::{text, typing};
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};

@@ -87,7 +87,15 @@ impl Binder<'_> {
             BinaryOperator::PGNotLikeMatch => self.like(left, right, Some('\\'), true, false),
             BinaryOperator::PGNotILikeMatch => self.like(left, right, Some('\\'), true, true),
             BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide => {
-                self.operator_call(op, "div", left, right)
+                // As in DuckDB, only whole numbers are cut.
+                let is_whole = |side: &ScalarExpr| side.kind.is_integer() || side.kind == DataType::Null;
+                match is_whole(&left) && is_whole(&right) {
+                    true => self.operator_call(op, "div", left, right),
+                    false => {
+                        let left = typing::cast(left, &DataType::Float64, false)?;
+                        typing::arithmetic(ArithmeticOp::Divide, left, right)
+                    }
+                }
             }
             BinaryOperator::BitwiseAnd => self.operator_call(op, "bitwise_and", left, right),
             BinaryOperator::BitwiseOr => self.operator_call(op, "bitwise_or", left, right),

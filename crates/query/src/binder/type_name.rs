@@ -85,10 +85,6 @@ pub fn sql_type(ast: &Ast, named: NamedTypes<'_>) -> Result<SqlType> {
         Ast::UHugeInt | Ast::UInt128 | Ast::Int256 | Ast::UInt256 => return Err(unsupported(ast, "DECIMAL(38,0)")),
         Ast::Enum(members, _) => EnumLabels::unnamed(labels(ast, members)?)?,
         Ast::Map(key, value) => SqlType::map(sql_type(key, named)?, sql_type(value, named)?),
-        Ast::Custom(name, arguments) if arguments.len() == 2 && is_word(name, "map") => {
-            let [key, value] = [&arguments[0], &arguments[1]].map(|text| type_of_word(text, named));
-            SqlType::map(key?, value?)
-        }
         Ast::Set(_) => return Err(unsupported(ast, "TEXT")),
         Ast::Custom(name, arguments) if arguments.is_empty() => {
             if let Some(made) = own_name(name).map_or(Ok(None), named)? {
@@ -101,16 +97,6 @@ pub fn sql_type(ast: &Ast, named: NamedTypes<'_>) -> Result<SqlType> {
         }
         other => return Err(unknown(&other.to_string())),
     })
-}
-
-fn is_word(name: &ObjectName, word: &str) -> bool {
-    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(name)] if name.value.eq_ignore_ascii_case(word))
-}
-
-/// The type of a name of one word, which the parser hands on as a text.
-fn type_of_word(text: &str, named: NamedTypes<'_>) -> Result<SqlType> {
-    let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_data_type());
-    sql_type(&parsed.map_err(|_| unknown(text))?, named)
 }
 
 /// The labels of an ENUM that a statement lists.

@@ -1,8 +1,11 @@
 //! One column of a batch, resolved once: how each of its values is written, as text and in binary.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, BytesMut};
 use rowmill::arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringViewArray,
+    StringViewBuilder,
 };
 use rowmill::arrow::buffer::NullBuffer;
 use rowmill::arrow::compute::cast;
@@ -69,6 +72,7 @@ fn canonical_type(kind: &DataType) -> Option<DataType> {
         (DataType::Null, _) | (_, None) | (DataType::List(_) | DataType::Struct(_) | DataType::Timestamp(..), _) => {
             None
         }
+        (DataType::Map(..), _) => Some(DataType::Utf8View),
         (_, Some(own)) => Some(own.arrow()).filter(|wanted| wanted != kind),
     }
 }
@@ -81,7 +85,23 @@ pub(crate) fn is_canonical(kind: &DataType) -> bool {
 /// An array in the form in which [`CellColumn`] reads it.
 pub(crate) fn canonical(array: &ArrayRef) -> Result<ArrayRef> {
     let Some(wanted) = canonical_type(array.data_type()) else { return Ok(array.clone()) };
+    if let DataType::Map(..) = array.data_type() {
+        return documents(array);
+    }
     cast(array, &wanted).map_err(|error| Error::internal(format!("a result cannot be sent: {error}")))
+}
+
+/// Returns maps as JSON objects, because PostgreSQL has no maps.
+fn documents(maps: &ArrayRef) -> Result<ArrayRef> {
+    let column = TextColumn::new(maps)?;
+    let mut texts = StringViewBuilder::with_capacity(maps.len());
+    let mut text = String::new();
+    for row in 0..maps.len() {
+        text.clear();
+        column.write_json(row, &mut text);
+        texts.append_option(maps.is_valid(row).then_some(&text));
+    }
+    Ok(Arc::new(texts.finish()))
 }
 
 impl<'a> CellColumn<'a> {

@@ -80,6 +80,23 @@ fn settings_of_postgresql_can_be_set_and_shown() {
 }
 
 #[test]
+fn instants_are_sent_in_the_time_zone_that_the_client_sets() {
+    with_client(|client| async move {
+        let sql = "SELECT TIMESTAMPTZ '2026-07-01 22:30:00Z', TIMESTAMPTZ '2026-07-01 22:30:00Z'::DATE";
+        client.batch_execute("SET TIME ZONE 'europe/berlin'").await.unwrap();
+        assert_eq!(rows(&client.simple_query("SHOW TimeZone").await.unwrap()), ["Europe/Berlin"]);
+        assert_eq!(rows(&client.simple_query(sql).await.unwrap()), ["2026-07-02 00:30:00+02|2026-07-02"]);
+        client.batch_execute("SET TimeZone TO -5").await.unwrap();
+        assert_eq!(rows(&client.simple_query(sql).await.unwrap()), ["2026-07-01 17:30:00-05|2026-07-01"]);
+        assert!(client.batch_execute("SET TIME ZONE 'Mars/Olympus'").await.is_err());
+        client.batch_execute("DISCARD ALL").await.unwrap();
+        assert_eq!(rows(&client.simple_query(sql).await.unwrap()), ["2026-07-01 22:30:00+00|2026-07-01"]);
+        let maps = "SELECT MAP {'a': 1, 'b': NULL}, 'x'::ENUM('x', 'y')";
+        assert_eq!(rows(&client.simple_query(maps).await.unwrap()), ["{\"a\": 1, \"b\": null}|x"]);
+    });
+}
+
+#[test]
 fn statements_and_cursors_of_sql_work() {
     with_client(|client| async move {
         client.batch_execute("CREATE TABLE t AS SELECT * FROM range(10) AS r(n)").await.unwrap();

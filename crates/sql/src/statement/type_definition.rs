@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{EnumLabel, EnumLabels, Error, ErrorKind, Result, SqlType, nearest};
-use rowmill_txn::{Catalog, TypeDef};
+use rowmill_base::{EnumLabel, EnumLabels, Error, ErrorKind, Result, SqlType, ViewId, nearest};
+use rowmill_txn::{Catalog, Transaction, TypeDef};
 use sqlparser::ast::{
     AlterType, AlterTypeAddValue, AlterTypeAddValuePosition, AlterTypeOperation, Ident, ObjectName, ObjectNamePart,
     UserDefinedTypeRepresentation,
@@ -81,9 +81,32 @@ pub(crate) fn alter(work: &mut Work<'_>, alter: &AlterType) -> Result<Outcome> {
                 (def.name.as_str(), labels)
             }
         };
-        transaction.change_type(def.id, name, labels)
+        transaction.change_type(def.id, name, labels)?;
+        match &alter.operation {
+            AlterTypeOperation::RenameValue(rename) => {
+                rename_in_defaults(transaction, def.id, &label(&rename.from)?, &label(&rename.to)?)
+            }
+            _ => Ok(()),
+        }
     })?;
     Ok(Outcome::Done { tag: "ALTER TYPE" })
+}
+
+/// Puts the new name of a label into the defaults of columns that are the old one.
+fn rename_in_defaults(transaction: &mut Transaction, id: ViewId, from: &str, to: &str) -> Result<()> {
+    let text = |label: &str| format!("'{}'", label.replace('\'', "''"));
+    let is_of_type = |kind: &SqlType| match kind {
+        SqlType::Numbered(kind) => kind.labels().is_some_and(|labels| labels.id() == id.0),
+        _ => false,
+    };
+    let mut found = Vec::new();
+    for table in transaction.catalog().all_tables() {
+        let old = text(from);
+        let columns = table.columns.iter().filter(|column| is_of_type(&column.kind));
+        let columns = columns.filter(|column| column.default.as_deref() == Some(old.as_str()));
+        found.extend(columns.map(|column| (table.id, column.id)));
+    }
+    found.into_iter().try_for_each(|(table, column)| transaction.set_default(table, column, Some(text(to))))
 }
 
 /// Returns the labels of a type with one more, or `None` if the type has it already and `IF NOT EXISTS` allows that.

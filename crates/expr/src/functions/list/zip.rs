@@ -16,7 +16,7 @@ use crate::functions::time::columns::failed;
 /// `arrays_zip(list, ...)`
 pub(super) const ARRAYS_ZIP: FunctionSpec = FunctionSpec {
     name: "arrays_zip",
-    aliases: &["list_zip"],
+    aliases: &["list_zip", "array_zip"],
     strict: false,
     signature: |arguments| {
         let items: Option<Vec<DataType>> = arguments.iter().map(|argument| item_kind(argument.kind)).collect();

@@ -29,7 +29,7 @@ fn of_value(arguments: &[ArgumentKind<'_>], field: TimeField) -> Option<CallKind
 }
 
 /// The functions of fields.
-pub(in crate::functions) static FIELDS: &[FunctionSpec] = &[
+pub(crate) static FIELDS: &[FunctionSpec] = &[
     of_field!("millennium" [], Millennium, "The millennium; the third one began with the year 2001.",
         "millennium(DATE '2013-07-31')" gives "3"),
     of_field!("century" [], Century, "The century; the 21st one began with the year 2001.",

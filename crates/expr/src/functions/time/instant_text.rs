@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, StringViewBuilder};
 use arrow::datatypes::{DataType, TimeUnit};
-use rowmill_base::Result;
 use rowmill_plan::FunctionSpec;
 use rowmill_plan::function::CallKinds;
 

@@ -14,7 +14,7 @@ use super::pattern::{MONTHS, WEEKDAYS};
 use crate::functions::signatures::ordinary;
 
 /// The functions of this file.
-pub(in crate::functions) static NAMES: &[FunctionSpec] = &[
+pub(crate) static NAMES: &[FunctionSpec] = &[
     FunctionSpec {
         name: "dayname",
         signature: |arguments| of_day(arguments, DataType::Utf8View),

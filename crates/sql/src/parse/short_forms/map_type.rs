@@ -1,18 +1,20 @@
-//! `MAP(TEXT, DECIMAL(8, 2))`: the parser takes words as the parts of a type that it does not know, but no types with
-//! parameters. `MAP<TEXT, DECIMAL(8, 2)>` means the same.
+//! `MAP(TEXT, INTEGER)`: the parser knows the type as `MAP<TEXT, INTEGER>`.
 //!
-//! `map(keys, values)` is a function, too. Its arguments are lists, and no list is written like a type: a word before
-//! brackets without an index, several words, or one of few names before parentheses.
+//! `map(keys, values)` is a function, too. Its arguments are lists, and no list is written like a type with parameters: a
+//! word before brackets without an index, several words, or one of few names before parentheses. Two single words are
+//! types if both are names of types, or where only a type can be: after `::` and after the name of a column.
 
 use std::ops::Range;
 
+use rowmill_base::SqlType;
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
 use super::{NewTokens, Replacement, ShortForms};
 
 /// The types whose parameters are in parentheses.
-const WITH_PARENTHESES: [&str; 9] =
-    ["decimal", "numeric", "varchar", "char", "timestamp", "timestamptz", "struct", "enum", "map"];
+const WITH_PARENTHESES: [&str; 10] =
+    ["decimal", "numeric", "varchar", "char", "timestamp", "timestamptz", "struct", "enum", "map", "float"];
 
 impl ShortForms<'_> {
     /// `MAP(key, value)` as a type, if a part of it has parameters.
@@ -26,14 +28,33 @@ impl ShortForms<'_> {
         let words = [self.words(key), self.words(value)];
         let is_name = |words: &[usize]| words.len() == 1;
         let is_type = |words: &[usize]| is_name(words) || self.has_parameters(words);
-        let needed = words.iter().all(|words| is_type(words)) && !words.iter().all(|words| is_name(words));
-        needed.then(|| {
+        let is_meant = match words.iter().all(|words| is_name(words)) {
+            true => self.is_place_of_type(at) || words.iter().all(|words| self.is_type_name(words[0])),
+            false => words.iter().all(|words| is_type(words)),
+        };
+        is_meant.then(|| {
             let mut new = NewTokens::at(self.tokens[at].span);
             new.extend(&self.tokens[at..=at]).push(Token::Lt);
             new.extend(&self.tokens[key.clone()]).push(Token::Comma);
             new.extend(&self.tokens[value.clone()]).push(Token::Gt);
             Replacement { range: at..close + 1, tokens: new.tokens }
         })
+    }
+
+    /// Whether only a type can be at a place.
+    fn is_place_of_type(&self, at: usize) -> bool {
+        match self.previous(at).map(|before| &self.tokens[before].token) {
+            Some(Token::DoubleColon) => true,
+            Some(Token::Word(word)) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+            _ => false,
+        }
+    }
+
+    /// Whether a word is the name of a type.
+    fn is_type_name(&self, at: usize) -> bool {
+        let Token::Word(word) = &self.tokens[at].token else { return false };
+        SqlType::of_name(&word.value).is_some()
+            || WITH_PARENTHESES.iter().any(|name| word.value.eq_ignore_ascii_case(name))
     }
 
     /// Returns the parts of parentheses between commas, and the place of the closing one.

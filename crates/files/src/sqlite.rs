@@ -93,9 +93,9 @@ impl SqliteFile {
             Field::new(column.name(), kind.arrow(), true)
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let shown = format!("{} of {}", name, self.path.display());
+        let shown = format!("{name} of {}", self.path.display());
         drop(statement);
-        Ok(Some(Arc::new(SqliteTable { file: self.clone(), name, shown, schema })))
+        Ok(Some(Arc::new(SqliteTable { file: self.clone(), table: name, name: shown, schema })))
     }
 
     /// Finds a table or view by its name. Returns an error if there is none.
@@ -131,10 +131,10 @@ impl SqliteFile {
 #[derive(Debug)]
 pub struct SqliteTable {
     file: SqliteFile,
-    /// The name as spelled.
-    name: String,
+    /// The name of the table as spelled.
+    table: String,
     /// The name for EXPLAIN.
-    shown: String,
+    name: String,
     schema: SchemaRef,
 }
 
@@ -144,7 +144,7 @@ impl RowSource for SqliteTable {
     }
 
     fn name(&self) -> &str {
-        &self.shown
+        &self.name
     }
 
     fn open(
@@ -156,7 +156,7 @@ impl RowSource for SqliteTable {
         cancel: &Cancel,
     ) -> Result<Arc<dyn BatchSource>> {
         let schema = self.schema.project(columns).map_err(|error| Error::internal(error.to_string()))?;
-        let source = SqliteBatches::start(self.file.clone(), self.name.clone(), Arc::new(schema), batch_rows, cancel)?;
+        let source = SqliteBatches::start(self.file.clone(), self.table.clone(), Arc::new(schema), batch_rows, cancel)?;
         Ok(source)
     }
 }

@@ -7,11 +7,13 @@
     con.executemany("INSERT INTO visits VALUES (?, ?)", [("/", 3), ("/docs", 40)])
     con.execute("SELECT page, avg(ms) FROM visits WHERE ms > ? GROUP BY page", [2]).fetchall()
     con.execute("SELECT * FROM visits").df()
+    con.sql("SELECT * FROM frame JOIN visits USING (page)")    # `frame` is a variable
 """
 
 import datetime as _datetime
 
 from ._rowmill import (
+    Appender,
     Connection,
     Cursor,
     DatabaseError,
@@ -27,6 +29,8 @@ from ._rowmill import (
     __version__,
     connect,
 )
+
+from .relation import Relation
 
 apilevel = "2.0"
 #: Threads may share connections. Statements of one connection run one after the other.

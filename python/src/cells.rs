@@ -1,143 +1,227 @@
 //! Values of results as Python values.
+//!
+//! A column is prepared once for each batch ([`ColumnCells`]): its type is looked up, and numbers and times get the one
+//! width in which they are read. A value then costs one match and one Python object.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Decimal256Type, Float64Type, Int64Type, IntervalMonthDayNanoType,
+    Time64MicrosecondType, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
+use arrow_buffer::IntervalMonthDayNano;
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use rowmill::{CellRef, FromValue, Row, SqlType};
+use pyo3::types::{
+    PyBool, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyList, PyString, PyTime, PyTuple, PyTzInfo,
+};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, IntervalMonthDayNanoType, Time64MicrosecondType};
+use crate::calendar::{CivilDate, MICROS_PER_DAY, TimeOfDay};
+use crate::errors::{out_of_range, unreadable};
 
-use crate::errors::raised;
-
-/// The ordinal of 1970-01-01 in Python's calendar.
-const EPOCH_ORDINAL: i32 = 719_163;
-
-/// The classes of Python that values become, looked up once.
+/// The classes of Python that have no constructor in PyO3, looked up once.
 static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
 
 struct Classes {
     decimal: Py<PyAny>,
-    date: Py<PyAny>,
-    datetime: Py<PyAny>,
-    timedelta: Py<PyAny>,
     uuid: Py<PyAny>,
-    utc: Py<PyAny>,
 }
 
 impl Classes {
     fn find(py: Python<'_>) -> PyResult<Classes> {
-        let datetime = py.import("datetime")?;
         Ok(Classes {
             decimal: py.import("decimal")?.getattr("Decimal")?.unbind(),
-            date: datetime.getattr("date")?.unbind(),
-            datetime: datetime.getattr("datetime")?.unbind(),
-            timedelta: datetime.getattr("timedelta")?.unbind(),
             uuid: py.import("uuid")?.getattr("UUID")?.unbind(),
-            utc: datetime.getattr("timezone")?.getattr("utc")?.unbind(),
         })
     }
 }
 
-/// Makes a tuple of the values of a row.
-pub(crate) fn tuple_of<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyTuple>> {
-    let classes = CLASSES.get_or_try_init(py, || Classes::find(py))?;
-    let cells = (0..row.len()).map(|column| {
-        let cell = row.cell(column).map_err(|error| raised(py, &error))?;
-        classes.value(py, cell)
-    });
-    PyTuple::new(py, cells.collect::<PyResult<Vec<_>>>()?)
+/// The rows of one batch, from which tuples are made.
+pub(crate) struct BatchCells {
+    columns: Vec<ColumnCells>,
 }
 
-fn read<'r, T: FromValue<'r>>(py: Python<'_>, cell: CellRef<'r>) -> PyResult<T> {
-    T::from_value(cell).map_err(|error| raised(py, &error))
+impl BatchCells {
+    pub(crate) fn new(py: Python<'_>, batch: &RecordBatch) -> PyResult<BatchCells> {
+        let columns = batch.columns().iter().map(|column| ColumnCells::new(py, column));
+        Ok(BatchCells { columns: columns.collect::<PyResult<_>>()? })
+    }
+
+    /// Makes a tuple of the values of a row.
+    pub(crate) fn tuple<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let values = self.columns.iter().map(|column| column.value(py, row));
+        PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
 }
 
-impl Classes {
-    fn value<'py>(&self, py: Python<'py>, cell: CellRef<'_>) -> PyResult<Bound<'py, PyAny>> {
-        if cell.is_null() {
-            return py.None().into_bound_py_any(py);
-        }
-        match cell.kind() {
-            SqlType::Boolean => read::<bool>(py, cell)?.into_bound_py_any(py),
-            SqlType::Int8 | SqlType::Int16 | SqlType::Int32 | SqlType::Int64 => {
-                read::<i64>(py, cell)?.into_bound_py_any(py)
+/// One column of a batch, ready to be read.
+struct ColumnCells {
+    /// The column itself, which knows its NULLs.
+    array: ArrayRef,
+    values: CellValues,
+}
+
+/// The values of a column by the Python type that they become.
+enum CellValues {
+    Nothing,
+    Boolean,
+    Integer(PrimitiveArray<Int64Type>),
+    Unsigned(PrimitiveArray<UInt64Type>),
+    Double(PrimitiveArray<Float64Type>),
+    Text,
+    Bytes,
+    Uuid,
+    Decimal,
+    WideDecimal,
+    Date,
+    Time,
+    Timestamp { values: PrimitiveArray<Int64Type>, unit: TimeUnit, zoned: bool },
+    Interval,
+    List(Box<ColumnCells>),
+    Struct(Vec<(Py<PyString>, ColumnCells)>),
+}
+
+/// The wrong type for a value of a column is a bug, which an exception reports.
+fn unknown(kind: &DataType) -> PyErr {
+    unreadable(&format!("a column of the type {kind} cannot be read as Python values"))
+}
+
+impl ColumnCells {
+    fn new(py: Python<'_>, column: &ArrayRef) -> PyResult<ColumnCells> {
+        let wrong = |error: ArrowError| unreadable(&format!("a column of a result: {error}"));
+        let as_type = |kind: &DataType| cast(column, kind).map_err(wrong);
+        let mut array = std::sync::Arc::clone(column);
+        let values = match column.data_type() {
+            DataType::Null => CellValues::Nothing,
+            DataType::Boolean => CellValues::Boolean,
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
+                CellValues::Integer(as_type(&DataType::Int64)?.as_primitive().clone())
             }
-            SqlType::UInt8 | SqlType::UInt16 | SqlType::UInt32 | SqlType::UInt64 => {
-                read::<u64>(py, cell)?.into_bound_py_any(py)
+            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
+                CellValues::Unsigned(as_type(&DataType::UInt64)?.as_primitive().clone())
             }
-            SqlType::Float32 | SqlType::Float64 => read::<f64>(py, cell)?.into_bound_py_any(py),
-            SqlType::Text { .. } | SqlType::Json => read::<&str>(py, cell)?.into_bound_py_any(py),
-            SqlType::Blob => Ok(PyBytes::new(py, read::<&[u8]>(py, cell)?).into_any()),
-            SqlType::Decimal { .. } => self.decimal.bind(py).call1((read::<String>(py, cell)?,)),
-            SqlType::Date => self.date(py, cell),
-            SqlType::Time => self.time(py, cell),
-            SqlType::Timestamp { zoned, .. } => self.timestamp(py, cell, zoned),
-            SqlType::Interval => self.interval(py, cell),
-            SqlType::Uuid => self.uuid.bind(py).call1((read::<String>(py, cell)?,)),
-            SqlType::List(_) => {
-                let items = read::<Vec<CellRef<'_>>>(py, cell)?.into_iter().map(|item| self.value(py, item));
-                Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            DataType::Float32 | DataType::Float64 => {
+                CellValues::Double(as_type(&DataType::Float64)?.as_primitive().clone())
             }
-            SqlType::Struct(_) => self.dict(py, cell),
-            SqlType::Numbered(_) => read::<String>(py, cell)?.into_bound_py_any(py),
-        }
-    }
-
-    fn date<'py>(&self, py: Python<'py>, cell: CellRef<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let days = cell.column().as_primitive::<Date32Type>().value(cell.row());
-        self.date.bind(py).call_method1("fromordinal", (days.saturating_add(EPOCH_ORDINAL),))
-    }
-
-    fn micros<'py>(&self, py: Python<'py>, micros: i64) -> PyResult<Bound<'py, PyAny>> {
-        self.timedelta.bind(py).call1((0, 0, micros))
-    }
-
-    fn epoch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.datetime.bind(py).call1((1970, 1, 1))
-    }
-
-    fn time<'py>(&self, py: Python<'py>, cell: CellRef<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let micros = cell.column().as_primitive::<Time64MicrosecondType>().value(cell.row());
-        self.epoch(py)?.add(self.micros(py, micros)?)?.call_method0("time")
-    }
-
-    fn timestamp<'py>(&self, py: Python<'py>, cell: CellRef<'_>, zoned: bool) -> PyResult<Bound<'py, PyAny>> {
-        // A finer part than microseconds is cut off, towards the past, as no datetime has it.
-        let micros = read::<i64>(py, cell)?;
-        let micros = match cell.kind() {
-            SqlType::Timestamp { unit, .. } => match unit.digits() {
-                digits @ 0..=6 => micros.checked_mul(10_i64.pow(6 - digits)),
-                digits => Some(micros.div_euclid(10_i64.pow(digits - 6))),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                array = as_type(&DataType::Utf8View)?;
+                CellValues::Text
+            }
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+                array = as_type(&DataType::BinaryView)?;
+                CellValues::Bytes
+            }
+            DataType::FixedSizeBinary(16) => CellValues::Uuid,
+            DataType::Decimal128(..) => CellValues::Decimal,
+            DataType::Decimal256(..) => CellValues::WideDecimal,
+            DataType::Date32 => CellValues::Date,
+            DataType::Time64(TimeUnit::Microsecond) => CellValues::Time,
+            DataType::Timestamp(unit, zone) => CellValues::Timestamp {
+                values: as_type(&DataType::Int64)?.as_primitive().clone(),
+                unit: *unit,
+                zoned: zone.is_some(),
             },
-            _ => None,
+            DataType::Interval(_) => CellValues::Interval,
+            DataType::List(_) => CellValues::List(Box::new(ColumnCells::new(py, column.as_list::<i32>().values())?)),
+            DataType::Struct(fields) => {
+                let columns = fields.iter().zip(column.as_struct().columns());
+                let read = columns.map(|(field, column)| {
+                    Ok((PyString::new(py, field.name()).unbind(), ColumnCells::new(py, column)?))
+                });
+                CellValues::Struct(read.collect::<PyResult<_>>()?)
+            }
+            other => return Err(unknown(other)),
         };
-        let micros = micros.ok_or_else(|| crate::errors::misuse("a timestamp is beyond the years of a datetime"))?;
-        let moment = self.epoch(py)?.add(self.micros(py, micros)?)?;
-        if !zoned {
-            return Ok(moment);
-        }
-        let zone = PyDict::new(py);
-        zone.set_item("tzinfo", self.utc.bind(py))?;
-        moment.call_method("replace", (), Some(&zone))
+        Ok(ColumnCells { array, values })
     }
 
-    /// An interval without months is a timedelta. Months have no fixed length, so such an interval is a text.
-    fn interval<'py>(&self, py: Python<'py>, cell: CellRef<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let interval = cell.column().as_primitive::<IntervalMonthDayNanoType>().value(cell.row());
-        if interval.months != 0 {
-            return read::<String>(py, cell)?.into_bound_py_any(py);
+    fn value<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
+        if self.array.is_null(row) {
+            return Ok(py.None().into_bound(py));
         }
-        self.timedelta.bind(py).call1((interval.days, 0, interval.nanoseconds.div_euclid(1000)))
+        Ok(match &self.values {
+            CellValues::Nothing => py.None().into_bound(py),
+            CellValues::Boolean => PyBool::new(py, self.array.as_boolean().value(row)).to_owned().into_any(),
+            CellValues::Integer(values) => values.value(row).into_bound_py_any(py)?,
+            CellValues::Unsigned(values) => values.value(row).into_bound_py_any(py)?,
+            CellValues::Double(values) => PyFloat::new(py, values.value(row)).into_any(),
+            CellValues::Text => PyString::new(py, self.array.as_string_view().value(row)).into_any(),
+            CellValues::Bytes => PyBytes::new(py, self.array.as_binary_view().value(row)).into_any(),
+            CellValues::Uuid => {
+                let bytes = PyBytes::new(py, self.array.as_fixed_size_binary().value(row));
+                classes(py)?.uuid.bind(py).call1((py.None(), bytes))?
+            }
+            CellValues::Decimal => decimal(py, &self.array.as_primitive::<Decimal128Type>().value_as_string(row))?,
+            CellValues::WideDecimal => decimal(py, &self.array.as_primitive::<Decimal256Type>().value_as_string(row))?,
+            CellValues::Date => {
+                let CivilDate { year, month, day } = civil(self.array.as_primitive::<Date32Type>().value(row).into())?;
+                PyDate::new(py, year, month, day)?.into_any()
+            }
+            CellValues::Time => {
+                let micros = self.array.as_primitive::<Time64MicrosecondType>().value(row);
+                let TimeOfDay { hour, minute, second, micros } = TimeOfDay::of_micros(micros);
+                PyTime::new(py, hour, minute, second, micros, None)?.into_any()
+            }
+            CellValues::Timestamp { values, unit, zoned } => timestamp(py, values.value(row), *unit, *zoned)?,
+            CellValues::Interval => interval(py, self.array.as_primitive::<IntervalMonthDayNanoType>().value(row))?,
+            CellValues::List(items) => {
+                let offsets = self.array.as_list::<i32>().value_offsets();
+                let items = (offsets[row]..offsets[row + 1]).map(|item| items.value(py, item as usize));
+                PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any()
+            }
+            CellValues::Struct(fields) => {
+                let dict = PyDict::new(py);
+                for (name, column) in fields {
+                    dict.set_item(name, column.value(py, row)?)?;
+                }
+                dict.into_any()
+            }
+        })
     }
+}
 
-    fn dict<'py>(&self, py: Python<'py>, cell: CellRef<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let fields = cell.column().as_struct();
-        let dict = PyDict::new(py);
-        for (name, column) in fields.column_names().into_iter().zip(fields.columns()) {
-            dict.set_item(name, self.value(py, CellRef::new(column, cell.row()))?)?;
-        }
-        Ok(dict.into_any())
+fn classes(py: Python<'_>) -> PyResult<&Classes> {
+    CLASSES.get_or_try_init(py, || Classes::find(py))
+}
+
+fn decimal<'py>(py: Python<'py>, digits: &str) -> PyResult<Bound<'py, PyAny>> {
+    classes(py)?.decimal.bind(py).call1((digits,))
+}
+
+fn civil(days: i64) -> PyResult<CivilDate> {
+    CivilDate::of_days(days).ok_or_else(|| out_of_range("a date"))
+}
+
+fn timestamp(py: Python<'_>, value: i64, unit: TimeUnit, zoned: bool) -> PyResult<Bound<'_, PyAny>> {
+    // A finer part than microseconds is cut off, towards the past, as no datetime has it.
+    let micros = match unit {
+        TimeUnit::Second => value.checked_mul(1_000_000),
+        TimeUnit::Millisecond => value.checked_mul(1_000),
+        TimeUnit::Microsecond => Some(value),
+        TimeUnit::Nanosecond => Some(value.div_euclid(1_000)),
+    };
+    let micros = micros.ok_or_else(|| out_of_range("a timestamp"))?;
+    let CivilDate { year, month, day } = civil(micros.div_euclid(MICROS_PER_DAY))?;
+    let TimeOfDay { hour, minute, second, micros } = TimeOfDay::of_micros(micros.rem_euclid(MICROS_PER_DAY));
+    let zone = zoned.then(|| PyTzInfo::utc(py)).transpose()?;
+    let zone = zone.as_deref();
+    Ok(PyDateTime::new(py, year, month, day, hour, minute, second, micros, zone)?.into_any())
+}
+
+/// An interval without months is a timedelta. Months have no fixed length, so such an interval is a text.
+fn interval(py: Python<'_>, interval: IntervalMonthDayNano) -> PyResult<Bound<'_, PyAny>> {
+    if interval.months != 0 {
+        let array: ArrayRef =
+            std::sync::Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::from_iter_values([interval]));
+        let text = rowmill::CellRef::new(&array, 0).to_text().map_err(|error| crate::errors::raised(py, &error))?;
+        return text.into_bound_py_any(py);
     }
+    let micros = interval.nanoseconds.div_euclid(1_000);
+    let seconds = micros.div_euclid(1_000_000);
+    let (days, seconds) = (i64::from(interval.days) + seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = i32::try_from(days).map_err(|_| out_of_range("an interval"))?;
+    Ok(PyDelta::new(py, days, seconds as i32, micros.rem_euclid(1_000_000) as i32, true)?.into_any())
 }

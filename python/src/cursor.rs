@@ -4,17 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
-use rowmill::{Outcome, Row, Rows, SqlType, TransactionState};
+use pyo3::types::{PyList, PyTuple};
+use rowmill::{Outcome, Rows, SqlType, TransactionState};
 
-use crate::capsule::{outside_schema, stream_of};
-use crate::cells::tuple_of;
+use crate::capsule::{ArrowBatches, stream_of};
 use crate::errors::misuse;
+use crate::frames::{FoundFrames, Variables};
 use crate::parameters::Parameters;
+use crate::result::ResultRows;
 use crate::shared::SharedConnection;
-
-/// The rows that `fetchall` pulls before it makes Python values of them.
-const ROWS_AT_ONCE: usize = 4096;
 
 /// A statement and its rows. Rows are computed while they are fetched.
 #[pyclass(frozen, module = "rowmill")]
@@ -25,7 +23,7 @@ pub(crate) struct Cursor {
 }
 
 struct CursorState {
-    rows: Option<Rows>,
+    rows: Option<ResultRows>,
     schema: Option<SchemaRef>,
     /// The number of changed rows, or -1.
     changed: i64,
@@ -53,11 +51,17 @@ impl Cursor {
         Ok(())
     }
 
-    pub(crate) fn run(&self, py: Python<'_>, sql: &str, parameters: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    pub(crate) fn run(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+        variables: Variables<'_, '_>,
+    ) -> PyResult<()> {
         self.reset()?;
         let parameters = Parameters::read(parameters)?;
         let autocommit = self.autocommit;
-        let outcome = self.shared.run(py, |connection| {
+        let outcome = FoundFrames::new(py, &self.shared, variables).run(sql, |connection| {
             begin_unless(autocommit, connection)?;
             parameters.run(connection, sql)
         })?;
@@ -66,7 +70,7 @@ impl Cursor {
             Outcome::Rows(stream) => {
                 let rows = Rows::from(Outcome::Rows(stream));
                 state.schema = Some(Arc::clone(rows.schema()));
-                state.rows = Some(rows);
+                state.rows = Some(ResultRows::new(rows));
             }
             Outcome::Changed { rows, .. } => state.changed = rows as i64,
             Outcome::Done { .. } => {}
@@ -95,7 +99,7 @@ impl Cursor {
     }
 
     /// Takes the rows out, so that they can be pulled without Python's lock.
-    fn taken(&self) -> PyResult<Rows> {
+    fn taken(&self) -> PyResult<ResultRows> {
         let mut state = self.state();
         if state.is_closed {
             return Err(misuse("the cursor is closed"));
@@ -105,27 +109,20 @@ impl Cursor {
 
     fn fetch(&self, py: Python<'_>, rows_max: usize) -> PyResult<Vec<Py<PyTuple>>> {
         let mut rows = self.taken()?;
-        let mut fetched = Vec::new();
-        loop {
-            let wanted = ROWS_AT_ONCE.min(rows_max - fetched.len());
-            let pulled = self.shared.pull(py, || {
-                let mut pulled: Vec<Row> = Vec::new();
-                while pulled.len() < wanted
-                    && let Some(row) = rows.next_row()?
-                {
-                    pulled.push(row);
-                }
-                Ok(pulled)
-            })?;
-            for row in &pulled {
-                fetched.push(tuple_of(py, row)?.unbind());
-            }
-            if pulled.len() < wanted || fetched.len() == rows_max {
-                self.state().rows = Some(rows);
-                return Ok(fetched);
-            }
-        }
+        let fetched = rows.take(py, &self.shared, rows_max)?;
+        self.state().rows = Some(rows);
+        Ok(fetched)
     }
+}
+
+/// The columns of a result: a tuple for each, of its name, its type and five times `None`.
+pub(crate) fn description<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyList>> {
+    let none = || py.None();
+    let columns = schema.fields().iter().map(|field| {
+        let kind = SqlType::from_arrow(field.data_type()).map_or_else(String::new, |kind| kind.to_string());
+        (field.name().clone(), kind, none(), none(), none(), none(), none())
+    });
+    PyList::new(py, columns.collect::<Vec<_>>())
 }
 
 fn begin_unless(autocommit: bool, connection: &mut rowmill::Connection) -> rowmill::Result<()> {
@@ -152,7 +149,7 @@ impl Cursor {
         sql: &str,
         parameters: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyRef<'py, Self>> {
-        this.run(this.py(), sql, parameters)?;
+        this.run(this.py(), sql, parameters, this.shared.variables())?;
         Ok(this)
     }
 
@@ -169,13 +166,8 @@ impl Cursor {
     /// The columns of the result: a tuple for each, of its name, its type and five times `None`.
     #[getter]
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let Some(schema) = self.state().schema.clone() else { return Ok(None) };
-        let none = || py.None();
-        let columns = schema.fields().iter().map(|field| {
-            let kind = SqlType::from_arrow(field.data_type()).map_or_else(String::new, |kind| kind.to_string());
-            (field.name().clone(), kind, none(), none(), none(), none(), none())
-        });
-        PyList::new(py, columns.collect::<Vec<_>>()).map(Some)
+        let schema = self.state().schema.clone();
+        schema.map(|schema| description(py, &schema)).transpose()
     }
 
     /// The number of rows that the statement changed, or -1.
@@ -212,7 +204,8 @@ impl Cursor {
         self.fetch(py, usize::MAX)
     }
 
-    /// The rows as a stream of Arrow, for pyarrow, pandas, polars and others.
+    /// The rows as a stream of Arrow, for pyarrow, pandas, polars and others. They are computed while the stream is
+    /// read.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -222,39 +215,57 @@ impl Cursor {
         // A producer may ignore the request, by the rules of the interface.
         let _ = requested_schema;
         let rows = self.taken()?;
-        let batches = self.shared.pull(py, || rows.batches())?;
-        let schema = self.state().schema.clone().ok_or_else(|| misuse("there is no result"))?;
-        stream_of(py, &outside_schema(&schema), &batches)
+        stream_of(py, &rows.arrow_schema(), rows.into_stream())
+    }
+
+    /// All rows that are left, as an object with `__arrow_c_stream__`. Ctrl-C ends it, other than a stream.
+    #[pyo3(name = "_batches")]
+    fn batches(&self, py: Python<'_>) -> PyResult<ArrowBatches> {
+        let rows = self.taken()?;
+        let schema = rows.arrow_schema();
+        Ok(ArrowBatches::new(schema, rows.take_batches(py, &self.shared)?))
     }
 
     /// The rows as a table of pyarrow.
     fn arrow<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        this.py().import("pyarrow")?.call_method1("table", (this,))
+        let py = this.py();
+        py.import("pyarrow")?.call_method1("table", (this.get().batches(py)?,))
+    }
+
+    /// As `arrow`.
+    fn to_arrow_table<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::arrow(this)
+    }
+
+    /// As `fetch_record_batch`.
+    fn to_arrow_reader<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::fetch_record_batch(this)
+    }
+
+    /// As `df`.
+    fn fetchdf<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::df(this)
+    }
+
+    /// The rows as a reader of pyarrow, which has them computed batch by batch.
+    fn fetch_record_batch<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("pyarrow")?.getattr("RecordBatchReader")?.call_method1("from_stream", (this,))
     }
 
     /// The rows as a frame of pandas.
     fn df<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::arrow(this)?.call_method0("to_pandas")
+        this.py().import("rowmill.columns")?.call_method1("pandas_frame", (Self::arrow(this)?,))
     }
 
     /// The rows as a frame of polars.
     fn pl<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        this.py().import("polars")?.call_method1("from_arrow", (Self::arrow(this)?,))
+        let py = this.py();
+        py.import("polars")?.call_method1("DataFrame", (this.get().batches(py)?,))
     }
 
-    /// The columns as a dict of NumPy's arrays, by name.
-    fn fetchnumpy<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let py = this.py();
-        let table = Self::arrow(this)?;
-        let options = PyDict::new(py);
-        options.set_item("zero_copy_only", false)?;
-        let arrays = PyDict::new(py);
-        for name in table.getattr("column_names")?.try_iter()? {
-            let name = name?;
-            let column = table.call_method1("column", (&name,))?.call_method0("combine_chunks")?;
-            arrays.set_item(name, column.call_method("to_numpy", (), Some(&options))?)?;
-        }
-        Ok(arrays)
+    /// The columns as a dict of NumPy's arrays, by name. A column with NULLs is a masked array.
+    fn fetchnumpy<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("rowmill.columns")?.call_method1("numpy_arrays", (Self::arrow(this)?,))
     }
 
     /// PEP 249 asks for it; there is nothing to prepare.

@@ -35,6 +35,11 @@ fn of<E: PyTypeInfo>(message: String) -> PyErr {
     PyErr::new::<E, _>(message)
 }
 
+/// The exception for an error of the database, with another hint.
+pub(crate) fn raised_with_hint(py: Python<'_>, error: &rowmill::Error, hint: &str) -> PyErr {
+    raised(py, &error.clone().hint(hint))
+}
+
 /// The exception for an error of the database.
 pub(crate) fn raised(py: Python<'_>, error: &rowmill::Error) -> PyErr {
     let kind = error.kind();
@@ -60,4 +65,16 @@ pub(crate) fn raised(py: Python<'_>, error: &rowmill::Error) -> PyErr {
 /// The exception for a call that does not fit the state of its object.
 pub(crate) fn misuse(message: &str) -> PyErr {
     InterfaceError::new_err(message.to_owned())
+}
+
+/// The exception for a value that Python's types cannot hold. `what` is the value.
+pub(crate) fn out_of_range(what: &str) -> PyErr {
+    DataError::new_err(format!(
+        "{what} is beyond the years of Python's datetime\nhint: read it as text: CAST(... AS TEXT)"
+    ))
+}
+
+/// The exception for a result whose form is not known here, which is a bug.
+pub(crate) fn unreadable(message: &str) -> PyErr {
+    InternalError::new_err(message.to_owned())
 }

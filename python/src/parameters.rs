@@ -5,20 +5,34 @@
 //! | `None`, `bool`, `int`, `float`, `str`, `bytes` | NULL, BOOLEAN, BIGINT or DECIMAL, DOUBLE, TEXT, BLOB |
 //! | `decimal.Decimal` | DECIMAL |
 //! | `datetime.date`, `time`, `datetime` | DATE, TIME, TIMESTAMP, with a time zone TIMESTAMP WITH TIME ZONE |
-//! | `datetime.timedelta` | a text that is read as an INTERVAL |
+//! | `datetime.timedelta` | INTERVAL |
 //! | `uuid.UUID` | UUID |
 //! | lists and tuples of these | lists |
-//! | objects with `item()`, such as NumPy's numbers | as the value that it returns |
+//! | dicts of these, with texts as keys | structs |
+//! | NumPy's numbers and `datetime64`, `NaT` and `NA` of pandas | as Python's values, NULL |
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, IntervalMonthDayNanoArray, StructArray};
+use arrow_buffer::IntervalMonthDayNano;
+use arrow_schema::Field;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyBytes, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyFloat, PyInt, PyList,
+    PyString, PyTime, PyTimeAccess, PyTuple, PyTzInfoAccess,
+};
 use rowmill::{Connection, Decimal, Outcome, Param, ParamValue, Statement, ToParam, Value};
+
+use crate::calendar::{CivilDate, MICROS_PER_DAY, MICROS_PER_SECOND, TimeOfDay};
 
 /// One value.
 pub(crate) enum PyParameter {
     Value(Value),
     Moment(Param<'static>),
+    List(Vec<PyParameter>),
+    /// An array of one row.
+    Array(ArrayRef),
 }
 
 impl ToParam for PyParameter {
@@ -26,6 +40,8 @@ impl ToParam for PyParameter {
         match self {
             PyParameter::Value(value) => value.to_param(),
             PyParameter::Moment(moment) => (*moment).into(),
+            PyParameter::List(items) => items.to_param(),
+            PyParameter::Array(array) => ParamValue::Array(Arc::clone(array)),
         }
     }
 }
@@ -45,11 +61,7 @@ impl Parameters {
             let read = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((name.extract()?, parameter(&value)?));
             return named.iter().map(read).collect::<PyResult<_>>().map(Parameters::Named);
         }
-        if parameters.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("parameters are a sequence or a dict, not a str: write [value]"));
-        }
-        let values = parameters.try_iter()?.map(|value| parameter(&value?));
-        values.collect::<PyResult<_>>().map(Parameters::InOrder)
+        row(parameters).map(Parameters::InOrder)
     }
 
     pub(crate) fn run(&self, connection: &mut Connection, sql: &str) -> rowmill::Result<Outcome> {
@@ -71,106 +83,146 @@ fn borrowed(values: &[(String, PyParameter)]) -> Vec<(&str, &PyParameter)> {
     values.iter().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
-fn parameter(value: &Bound<'_, PyAny>) -> PyResult<PyParameter> {
-    match moment(value)? {
-        Some(moment) => Ok(PyParameter::Moment(moment)),
-        None => plain(value).map(PyParameter::Value),
+/// Reads values that are given in order.
+pub(crate) fn row(values: &Bound<'_, PyAny>) -> PyResult<Vec<PyParameter>> {
+    if let Ok(tuple) = values.cast::<PyTuple>() {
+        return tuple.iter().map(|value| parameter(&value)).collect();
     }
+    if values.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err("parameters are a sequence or a dict, not a str: write [value]"));
+    }
+    values.try_iter()?.map(|value| parameter(&value?)).collect()
 }
 
-fn plain(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+/// Reads one value. Types are tried in the order in which programs use them.
+fn parameter(value: &Bound<'_, PyAny>) -> PyResult<PyParameter> {
+    if let Some(value) = plain(value)? {
+        return Ok(PyParameter::Value(value));
+    }
+    if let Some(moment) = moment(value)? {
+        return Ok(moment);
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return row(value).map(PyParameter::List);
+    }
+    if let Ok(dict) = value.cast::<PyDict>() {
+        return struct_of(dict).map(PyParameter::Array);
+    }
+    named(value)
+}
+
+fn plain(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    if value.is_instance_of::<PyString>() {
+        return value.extract().map(|text| Some(Value::Text(text)));
+    }
     if value.is_none() {
-        return Ok(Value::Null);
+        return Ok(Some(Value::Null));
     }
     if value.is_instance_of::<PyBool>() {
-        return value.extract().map(Value::Boolean);
+        return value.extract().map(|value| Some(Value::Boolean(value)));
     }
     if value.is_instance_of::<PyInt>() {
-        return Ok(match value.extract::<i64>() {
+        return Ok(Some(match value.extract::<i64>() {
             Ok(value) => Value::Integer(value),
             // A number beyond BIGINT is read by its digits.
             Err(_) => number(value.str()?.to_string()),
-        });
+        }));
     }
     if value.is_instance_of::<PyFloat>() {
-        return value.extract().map(Value::Double);
+        return value.extract().map(|value| Some(Value::Double(value)));
     }
-    if value.is_instance_of::<PyString>() {
-        return value.extract().map(Value::Text);
-    }
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Value::Blob(bytes.as_bytes().to_vec()));
-    }
-    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let items = value.try_iter()?.map(|item| list_item(&item?));
-        return items.collect::<PyResult<_>>().map(Value::List);
-    }
+    Ok(value.cast::<PyBytes>().ok().map(|bytes| Value::Blob(bytes.as_bytes().to_vec())))
+}
+
+/// Reads a value of a class that is known by its name, so that its module need not be loaded.
+fn named(value: &Bound<'_, PyAny>) -> PyResult<PyParameter> {
+    let value_of = |value| Ok(PyParameter::Value(value));
     match value.get_type().name()?.to_string().as_str() {
-        "Decimal" => Ok(number(format_fixed(value)?)),
-        "UUID" => value.getattr("bytes")?.extract().map(Value::Uuid),
-        "bytearray" | "memoryview" => {
-            value.call_method0("__bytes__").and_then(|bytes| bytes.extract()).map(Value::Blob)
+        // The format `f` never has an exponent.
+        "Decimal" => value_of(number(value.call_method1("__format__", ("f",))?.extract()?)),
+        "UUID" => value_of(Value::Uuid(value.getattr("bytes")?.extract()?)),
+        "bytearray" | "memoryview" => value_of(Value::Blob(value.call_method0("__bytes__")?.extract()?)),
+        "NAType" => value_of(Value::Null),
+        // A finer unit than microseconds would come as a plain number.
+        kind @ ("datetime64" | "timedelta64") => {
+            parameter(&value.call_method1("astype", (format!("{kind}[us]"),))?.call_method0("item")?)
         }
-        "timedelta" => interval(value).map(Value::Text),
         name => match value.call_method0("item") {
-            Ok(item) if !item.is(value) => plain(&item),
+            Ok(item) if !item.is(value) => parameter(&item),
             _ => Err(PyTypeError::new_err(format!("a value of the type {name} cannot be a parameter"))),
         },
     }
 }
 
-/// The value of an item of a list. Dates and times are texts there, because all items have one type.
-fn list_item(item: &Bound<'_, PyAny>) -> PyResult<Value> {
-    match moment(item)? {
-        Some(_) => item.str().map(|text| Value::Text(text.to_string())),
-        None => plain(item),
+fn struct_of(dict: &Bound<'_, PyDict>) -> PyResult<ArrayRef> {
+    if dict.is_empty() {
+        return Err(PyTypeError::new_err("a dict without keys cannot be a parameter: a struct has at least one field"));
     }
-}
-
-fn format_fixed(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    // The format `f` never has an exponent.
-    value.call_method1("__format__", ("f",))?.extract()
+    let fields = dict.iter().map(|(name, value)| {
+        let Ok(name) = name.extract::<String>() else {
+            return Err(PyTypeError::new_err("a dict as a parameter is a struct, so its keys are of the type str"));
+        };
+        let array = Arc::clone(parameter(&value)?.to_param().as_param().to_constant().array());
+        Ok((Arc::new(Field::new(name, array.data_type().clone(), true)), array))
+    });
+    Ok(Arc::new(StructArray::from(fields.collect::<PyResult<Vec<_>>>()?)))
 }
 
 fn number(digits: String) -> Value {
     digits.parse::<Decimal>().map_or(Value::Text(digits), Value::Decimal)
 }
 
-fn interval(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let part = |name: &str| value.getattr(name)?.extract::<i64>();
-    let (days, seconds, micros) = (part("days")?, part("seconds")?, part("microseconds")?);
-    Ok(format!("{days} days {seconds}.{micros:06} seconds"))
-}
-
-const MICROS_PER_SECOND: i64 = 1_000_000;
-/// The ordinal of 1970-01-01 in Python's calendar.
-const EPOCH_ORDINAL: i32 = 719_163;
-
-/// Reads a date, a time or a datetime.
-fn moment(value: &Bound<'_, PyAny>) -> PyResult<Option<Param<'static>>> {
-    let datetime = value.py().import("datetime")?;
-    let is_a = |name: &str| value.is_instance(&datetime.getattr(name)?);
-    let part = |name: &str| value.getattr(name)?.extract::<i64>();
-    let of_day = || -> PyResult<i64> {
-        let seconds = (part("hour")? * 60 + part("minute")?) * 60 + part("second")?;
-        Ok(seconds * MICROS_PER_SECOND + part("microsecond")?)
-    };
-    let days = || -> PyResult<i32> { Ok(value.call_method0("toordinal")?.extract::<i32>()? - EPOCH_ORDINAL) };
-    if is_a("datetime")? {
-        let local = i64::from(days()?) * 86_400 * MICROS_PER_SECOND + of_day()?;
-        let offset = value.call_method0("utcoffset")?;
-        if offset.is_none() {
-            return Ok(Some(Param::Timestamp(local)));
+/// Reads a date, a time, a datetime or a timedelta.
+fn moment(value: &Bound<'_, PyAny>) -> PyResult<Option<PyParameter>> {
+    if let Ok(moment) = value.cast::<PyDateTime>() {
+        return datetime(moment).map(Some);
+    }
+    if let Ok(date) = value.cast::<PyDate>() {
+        return Ok(Some(PyParameter::Moment(Param::Date(days_of(date) as i32))));
+    }
+    if let Ok(time) = value.cast::<PyTime>() {
+        if time.get_tzinfo().is_some() {
+            return Err(PyTypeError::new_err("a time with a time zone cannot be a parameter: SQL's TIME has none"));
         }
-        let offset_part = |name: &str| offset.getattr(name)?.extract::<i64>();
-        let seconds = offset_part("days")? * 86_400 + offset_part("seconds")?;
-        return Ok(Some(Param::Instant(local - seconds * MICROS_PER_SECOND - offset_part("microseconds")?)));
+        return Ok(Some(PyParameter::Moment(Param::Time(micros_of(time)))));
     }
-    if is_a("date")? {
-        return Ok(Some(Param::Date(days()?)));
-    }
-    if is_a("time")? {
-        return Ok(Some(Param::Time(of_day()?)));
+    if let Ok(delta) = value.cast::<PyDelta>() {
+        return Ok(Some(PyParameter::Array(interval_of(delta))));
     }
     Ok(None)
+}
+
+fn interval_of(delta: &Bound<'_, PyDelta>) -> ArrayRef {
+    let micros = i64::from(delta.get_seconds()) * MICROS_PER_SECOND + i64::from(delta.get_microseconds());
+    let interval = IntervalMonthDayNano::new(0, delta.get_days(), micros * 1_000);
+    Arc::new(IntervalMonthDayNanoArray::from_iter_values([interval]))
+}
+
+/// Whether a value is the `NaT` of pandas, which is a datetime by its class and has no year.
+fn is_not_a_time(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(value.get_type().name()? == "NaTType")
+}
+
+fn datetime(moment: &Bound<'_, PyDateTime>) -> PyResult<PyParameter> {
+    if is_not_a_time(moment)? {
+        return Ok(PyParameter::Value(Value::Null));
+    }
+    let local = days_of(moment) * MICROS_PER_DAY + micros_of(moment);
+    if moment.get_tzinfo().is_none() {
+        return Ok(PyParameter::Moment(Param::Timestamp(local)));
+    }
+    let offset = moment.call_method0("utcoffset")?;
+    let Ok(offset) = offset.cast::<PyDelta>() else { return Ok(PyParameter::Moment(Param::Timestamp(local))) };
+    let seconds = i64::from(offset.get_days()) * 86_400 + i64::from(offset.get_seconds());
+    let offset = seconds * MICROS_PER_SECOND + i64::from(offset.get_microseconds());
+    Ok(PyParameter::Moment(Param::Instant(local - offset)))
+}
+
+fn days_of(date: &impl PyDateAccess) -> i64 {
+    CivilDate { year: date.get_year(), month: date.get_month(), day: date.get_day() }.to_days()
+}
+
+fn micros_of(time: &impl PyTimeAccess) -> i64 {
+    let (hour, minute, second) = (time.get_hour(), time.get_minute(), time.get_second());
+    TimeOfDay { hour, minute, second, micros: time.get_microsecond() }.to_micros()
 }

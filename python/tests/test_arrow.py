@@ -49,7 +49,7 @@ def test_arrow_data_is_a_table(con):
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         con.register("numbers", [1, 2])
     with pytest.raises(rowmill.Error):
-        con.register("numbers", pa.table({"d": pa.array([1], pa.duration("s"))}))
+        con.register("numbers", pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}))
     # A result is Arrow data, too.
     con.register("again", con.execute("SELECT 7 AS seven"))
     assert con.execute("SELECT seven FROM again").fetchone() == (7,)

@@ -30,6 +30,7 @@ mod page_examples;
 mod pages;
 mod programs;
 mod progress;
+mod python;
 mod row_waits;
 mod spilling;
 mod sql_suite;

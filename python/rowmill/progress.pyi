@@ -1,6 +1,6 @@
 from typing import TextIO
 
-from ._rowmill import ProgressDisplay
+from ._rowmill import _ProgressDisplay
 
 QUIET_SECONDS: float
 
@@ -14,4 +14,4 @@ class NotebookProgress:
     def update(self, share: float | None, seconds: float) -> None: ...
     def finish(self) -> None: ...
 
-def default_display() -> ProgressDisplay | None: ...
+def default_display() -> _ProgressDisplay | None: ...

@@ -6,23 +6,23 @@ import pandas
 import polars
 import pyarrow
 
-from ._rowmill import Column, Connection, Cursor, Parameters
+from ._rowmill import _Column, Connection, Cursor, _Parameters
 
-def relation(connection: Connection, sql: str, parameters: Parameters | None = None) -> Relation | None: ...
+def relation(connection: Connection, sql: str, parameters: _Parameters | None = None) -> Relation | None: ...
 
 class Relation:
     def __init__(
         self,
         connection: Connection,
         sql: str,
-        parameters: Parameters | None,
-        columns: list[Column],
+        parameters: _Parameters | None,
+        columns: list[_Column],
         frames: dict[str, object],
     ) -> None: ...
     @property
     def sql(self) -> str: ...
     @property
-    def description(self) -> list[Column]: ...
+    def description(self) -> list[_Column]: ...
     @property
     def columns(self) -> list[str]: ...
     @property

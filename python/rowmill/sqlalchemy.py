@@ -47,6 +47,25 @@ class RowmillInterval(INTERVAL):
     render_bind_cast = True
 
 
+class RowmillJSONPath(types.JSON.JSONPathType):
+    """A path goes to the database as a list of texts."""
+
+    def bind_processor(self, dialect):
+        return lambda path: None if path is None else [str(step) for step in path]
+
+
+def _without_comments(reflect):
+    """A method that reflects constraints, which have no comments here."""
+
+    def reflected(self, *arguments, **options):
+        for key, found in reflect(self, *arguments, **options):
+            for constraint in [found] if isinstance(found, dict) else found:
+                constraint.pop("comment", None)
+            yield key, found
+
+    return reflected
+
+
 class RowmillDialect(PGDialect):
     name = "rowmill"
     driver = "rowmill"
@@ -64,6 +83,7 @@ class RowmillDialect(PGDialect):
     colspecs = {kind: adapted for kind, adapted in PGDialect.colspecs.items() if kind is not types.Enum} | {
         types.Interval: RowmillInterval,
         INTERVAL: RowmillInterval,
+        types.JSON.JSONPathType: RowmillJSONPath,
     }
 
     def __init__(self, **options):
@@ -102,6 +122,11 @@ class RowmillDialect(PGDialect):
     def _set_backslash_escapes(self, connection):
         # The initialization of PostgreSQL's dialect asks for a setting of its server.
         self._backslash_escapes = False
+
+    get_multi_pk_constraint = _without_comments(PGDialect.get_multi_pk_constraint)
+    get_multi_foreign_keys = _without_comments(PGDialect.get_multi_foreign_keys)
+    get_multi_unique_constraints = _without_comments(PGDialect.get_multi_unique_constraints)
+    get_multi_check_constraints = _without_comments(PGDialect.get_multi_check_constraints)
 
     def get_isolation_level_values(self, dbapi_connection):
         return ("AUTOCOMMIT", *_ISOLATION_LEVELS)

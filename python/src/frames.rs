@@ -90,7 +90,7 @@ impl Drop for FoundFrames<'_, '_> {
             return;
         }
         let names: Vec<&str> = self.found.iter().map(|(name, _)| name.as_str()).collect();
-        // Only a connection that was closed meanwhile cannot do this, and it has no tables left.
+        // This can only fail if the connection was closed, and then it has no tables left.
         let _ = self.shared.run(self.py, |connection| {
             for name in &names {
                 connection.unregister(name);

@@ -19,7 +19,7 @@ def test_a_variable_is_a_table(con):
     assert con.execute("SELECT count(*) FROM of_module JOIN local USING (n)").fetchone() == (2,)
     assert con.execute('SELECT n FROM "local" AS l WHERE l.n > ?', [1]).fetchall() == [(2,)]
     assert con.execute("WITH x AS (SELECT n FROM local)\nSELECT (SELECT max(n) FROM of_module) FROM x").fetchall() == [(3,)] * 2
-    # The variable is read anew by each statement.
+    # The variable is read again by each statement.
     local = pa.table({"n": [7]})
     assert con.cursor().execute("SELECT * FROM local").fetchall() == [(7,)]
     local = local.slice(0, 0)

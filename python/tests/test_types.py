@@ -24,10 +24,13 @@ def test_a_typed_program_passes_and_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_stubs_name_all_that_the_modules_have():
+def test_the_stubs_name_all_that_the_modules_have(tmp_path):
     pytest.importorskip("mypy")
-    modules = ["rowmill", "rowmill.relation", "rowmill.progress", "rowmill.columns"]
+    # The dialect has the methods of SQLAlchemy's classes, whose stubs are SQLAlchemy's.
+    allowed = tmp_path / "allowed"
+    allowed.write_text("rowmill._rowmill.__all__\nrowmill.sqlalchemy.*\n")
+    options = ["--ignore-disjoint-bases", "--concise", "--allowlist", str(allowed), "--ignore-unused-allowlist"]
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", *modules, "--ignore-disjoint-bases"], capture_output=True, text=True
+        [sys.executable, "-m", "mypy.stubtest", "rowmill", *options], capture_output=True, text=True
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr

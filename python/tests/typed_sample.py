@@ -23,8 +23,8 @@ def run(folder: Path) -> list[tuple[int, str]]:
     names: list[str] = [column[0] for column in con.execute("SELECT * FROM t").description or []]
     frame: pandas.DataFrame = con.execute("SELECT * FROM t WHERE n > :n", {"n": 1}).df()
     other: polars.DataFrame = con.execute("SELECT * FROM t").pl()
-    table: pyarrow.Table = con.execute("SELECT * FROM t").arrow()
-    relation: rowmill.Relation = con.sql("SELECT * FROM table")
+    found: pyarrow.Table = con.execute("SELECT * FROM t").arrow()
+    relation: rowmill.Relation = con.sql("SELECT * FROM found")
     counts: tuple[int, int] = relation.filter("n > 1").order("n").shape
     assert (changed, names, len(frame), len(other), counts) == (1, ["n", "s", "d"], 3, 4, (3, 3))
     try:

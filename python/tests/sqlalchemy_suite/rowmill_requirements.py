@@ -16,10 +16,10 @@ HAS = """
     isolation_level json_array_indexes json_type named_constraints nullsordering order_by_label_with_expression
     parens_in_union_contained_select_w_limit_offset parens_in_union_contained_select_wo_limit_offset
     precision_generic_float_type precision_numerics_many_significant_digits queue_pool recursive_fk_cascade
-    reflects_pk_names regexp_match regexp_replace savepoints schemas sequences sequences_optional
+    regexp_match regexp_replace savepoints schemas sequences sequences_optional
     supports_bitwise_and supports_bitwise_not supports_bitwise_or supports_bitwise_shift supports_bitwise_xor
-    supports_distinct_on supports_is_distinct_from table_ddl_if_exists table_value_constructor temp_table_names
-    temp_table_reflection temporary_tables time_microseconds tuple_in tuple_in_w_empty
+    supports_distinct_on supports_is_distinct_from table_ddl_if_exists table_value_constructor unique_constraints_reflect_as_index unique_index_reflect_as_unique_constraints reflect_table_options
+    temporary_tables time_microseconds tuple_in tuple_in_w_empty
     unique_constraint_reflection update_from delete_from update_returning uuid_data_type views window_functions
     window_range window_range_numeric on_update_cascade self_referential_foreign_keys
     infinity_floats expressions_against_unbounded_text
@@ -29,6 +29,7 @@ HAS = """
 LACKS = """
     two_phase_transactions computed_columns deferrable_fks fetch_percent server_side_cursors
     implements_get_lastrowid time_timezone constraint_comment_reflection temporary_views
+    reflects_pk_names temp_table_names temp_table_reflection
 """.split()
 
 

@@ -18,7 +18,8 @@ HAS = """
     precision_generic_float_type precision_numerics_many_significant_digits queue_pool recursive_fk_cascade
     regexp_match regexp_replace savepoints schemas sequences sequences_optional
     supports_bitwise_and supports_bitwise_not supports_bitwise_or supports_bitwise_shift supports_bitwise_xor
-    supports_distinct_on supports_is_distinct_from table_ddl_if_exists table_value_constructor unique_constraints_reflect_as_index unique_index_reflect_as_unique_constraints reflect_table_options
+    supports_distinct_on supports_is_distinct_from table_ddl_if_exists table_value_constructor
+    unique_constraints_reflect_as_index unique_index_reflect_as_unique_constraints reflect_table_options
     temporary_tables time_microseconds tuple_in tuple_in_w_empty
     unique_constraint_reflection update_from delete_from update_returning uuid_data_type views window_functions
     window_range window_range_numeric on_update_cascade self_referential_foreign_keys

@@ -58,6 +58,7 @@ impl TestTable {
             nullable: true,
             default: None,
             missing: missing.cloned(),
+            part: None,
         });
         let def = Arc::new(TableDef {
             id: TableId(1),

@@ -5,6 +5,7 @@
 //! it. A later commit that removes the block dooms it, and then the extent is freed when the last snapshot that could
 //! read it is gone.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,9 +17,12 @@ use roaring::RoaringBitmap;
 use rowmill_base::{BlockId, Cancel, ColumnId, CommitId, Error, Result, RowNumber, SqlType, StepMemory};
 
 use crate::block_owner::BlockOwner;
-use crate::chunk::{Chunk, ChunkBytes, ChunkHead};
+use crate::chunk::{self, Chunk, ChunkBytes, ChunkHead};
 use crate::column_file::ColumnFile;
+use crate::column_part::{ColumnPart, PartForm};
+use crate::documents::{PartAnswer, PathDirectory};
 use crate::extent::Extent;
+use crate::open_run::value_bytes;
 use crate::schema::TableDef;
 
 /// The column id of the chunk of row numbers. A block has that chunk only if its row numbers have gaps.
@@ -96,6 +100,9 @@ pub struct StoredChunk {
     verified: AtomicBool,
     /// The head after its first use. We keep it because every query looks at zone maps.
     head: OnceLock<ChunkHead>,
+    /// The paths of documents after their first use, and the parts whose checksums this process has verified.
+    paths: OnceLock<Option<Arc<PathDirectory>>>,
+    verified_parts: Mutex<HashSet<usize>>,
     freed: Arc<FreedExtents>,
 }
 
@@ -103,7 +110,8 @@ impl StoredChunk {
     /// Makes a chunk that was just written. No commit may name it yet.
     pub fn private(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
         let (fate, verified, head) = (AtomicU64::new(PRIVATE), AtomicBool::new(false), OnceLock::new());
-        StoredChunk { column, file, extent, fate, verified, head, freed }
+        let (paths, verified_parts) = (OnceLock::new(), Mutex::default());
+        StoredChunk { column, file, extent, fate, verified, head, paths, verified_parts, freed }
     }
 
     /// Makes a chunk that the manifest names.
@@ -138,6 +146,33 @@ impl Drop for StoredChunk {
             self.freed.add(CommitId(fate), &self.file, self.extent);
         }
     }
+}
+
+/// Verifies the checksums of a part, unless this process has verified them before. A part is a chunk of its own, so
+/// those of the other parts are not needed.
+fn verify_part(stored: &StoredChunk, number: usize, part: &Chunk) -> Result<()> {
+    if stored.verified.load(Ordering::Relaxed) || stored.verified_parts.lock().contains(&number) {
+        // The file may have been truncated since the verification.
+        part.look_for()?;
+        part.assume_verified();
+        return Ok(());
+    }
+    part.verify()?;
+    stored.verified_parts.lock().insert(number);
+    Ok(())
+}
+
+/// What a chunk of documents can say about a path.
+fn answer_of(stored: &StoredChunk, documents: &Chunk, keys: &[String]) -> Result<PartAnswer> {
+    let paths = match stored.paths.get() {
+        Some(paths) => paths,
+        None => {
+            let paths = documents.paths()?.map(Arc::new);
+            // Two threads may read the paths at the same time. The first one wins.
+            stored.paths.get_or_init(|| paths)
+        }
+    };
+    Ok(paths.as_ref().map_or(PartAnswer::Unknown, |paths| paths.answer(keys)))
 }
 
 /// A sealed block.
@@ -261,9 +296,11 @@ impl Block {
     pub fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
-        self.open_verified(table, stored, &column.kind)
-            .map(Some)
-            .map_err(|error| self.locate(error, table, &column.name, stored))
+        let opened = match &column.part {
+            Some(part) => self.open_part(table, stored, part, true),
+            None => self.open_verified(table, stored, &column.kind),
+        };
+        opened.map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
     /// Opens the chunk of `table`'s column at `index` and verifies only its head. Enough for zone maps and counts,
@@ -271,9 +308,11 @@ impl Block {
     pub fn chunk_head(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
-        self.open(table, stored, &column.kind)
-            .map(Some)
-            .map_err(|error| self.locate(error, table, &column.name, stored))
+        let opened = match &column.part {
+            Some(part) => self.open_part(table, stored, part, false),
+            None => self.open(table, stored, &column.kind),
+        };
+        opened.map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
     /// Opens the chunk of row numbers and verifies only its head. `None` if the row numbers are consecutive.
@@ -324,6 +363,51 @@ impl Block {
             stored.verified.store(true, Ordering::Relaxed);
         }
         Ok(chunk)
+    }
+
+    /// What the block can say about a path of the documents in `table`'s column at `index` without reading them. `None`
+    /// if the block is older than the column.
+    pub fn path_answer(&self, table: &TableDef, index: usize, keys: &[String]) -> Result<Option<PartAnswer>> {
+        let column = &table.columns[index];
+        let Some(stored) = self.stored(column.id) else { return Ok(None) };
+        if let Some(Some(paths)) = stored.paths.get() {
+            return Ok(Some(paths.answer(keys)));
+        }
+        let answer = self.open(table, stored, &SqlType::Json).and_then(|chunk| answer_of(stored, &chunk, keys));
+        answer.map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
+    }
+
+    /// Opens a part of documents, and verifies its checksums if `is_read`.
+    fn open_part(
+        &self,
+        table: &TableDef,
+        stored: &Arc<StoredChunk>,
+        part: &ColumnPart,
+        is_read: bool,
+    ) -> Result<Chunk> {
+        let documents = self.open(table, stored, &SqlType::Json)?;
+        let kind = part.form.sql();
+        match (answer_of(stored, &documents, &part.keys)?, part.form) {
+            (PartAnswer::Missing, _) => Chunk::of_nulls(self.rows, &kind),
+            (PartAnswer::Stored(_, stored_kind), PartForm::Rest(wanted)) if stored_kind == wanted => {
+                Chunk::of_nulls(self.rows, &kind)
+            }
+            (PartAnswer::Stored(number, stored_kind), PartForm::Values(wanted)) if stored_kind == wanted => {
+                let chunk = documents.part(number, &kind)?;
+                if is_read {
+                    verify_part(stored, number, &chunk)?;
+                }
+                Ok(chunk)
+            }
+            // A plan for another snapshot may ask for a part that this block does not have.
+            (PartAnswer::Stored(..) | PartAnswer::Unknown, _) => {
+                let documents = self.open_verified(table, stored, &SqlType::Json)?.read(0..self.rows)?;
+                let mut memory = stored.file.memory().scratch("reading a block");
+                memory.grow(2 * value_bytes(&documents))?;
+                let values = part.reader.read(&documents)?;
+                Chunk::open(ChunkBytes::memory(chunk::encode(&values, &kind)?), &kind)
+            }
+        }
     }
 
     /// Reads the chunk of `table`'s column at `index` with read calls, not through the mapping, and decodes all of it.

@@ -23,6 +23,10 @@ pub const ROWS_PER_BLOCK_MAX: usize = 1 << 19;
 /// The memory for encoding a column, in multiples of its values: the values, and as much again for the distinct ones.
 const ENCODING_FACTOR: u64 = 2;
 
+/// The memory for encoding a column of documents, in multiples of its values: skeletons and parts have most of their
+/// bytes again.
+const DOCUMENTS_FACTOR: u64 = 3;
+
 /// Rows to be sealed, column by column.
 pub trait BlockSource: Sync {
     /// The number of rows, at most [`ROWS_PER_BLOCK_MAX`].
@@ -71,9 +75,9 @@ pub fn write_block(
         check(index, &values)?;
         let mut memory = target.file.memory().scratch("writing a block");
         // Reserve before encoding, so that a load that exceeds the memory limit fails early.
-        memory.grow(ENCODING_FACTOR * value_bytes(&values))?;
-        let mut bytes = chunk::encode(&values, &target.kind)?;
-        drop(values);
+        let factor = if target.kind == SqlType::Json { DOCUMENTS_FACTOR } else { ENCODING_FACTOR };
+        memory.grow(factor * value_bytes(&values))?;
+        let mut bytes = chunk::encode_sealed(values, &target.kind, threads)?;
         owner.sign(target.id, &mut bytes);
         // The values are gone. Only the encoded bytes count now.
         memory.clear();

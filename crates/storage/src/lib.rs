@@ -10,6 +10,8 @@
 //!   through which the engine scans them.
 //! - `block`, `block_owner`, `row_mask`: sealed rows, the owner that their chunks name, and masks of rows.
 //! - `chunk`: one column of one block. `encoding`: the ways in which chunks store their rows, a file or folder each.
+//! - `documents`: JSON documents cut into the scalars at frequent paths and the rest. `column_part`: columns of a
+//!   statement that are such a part.
 //! - `sequence`, `strings`, `floats`, `wide`: the bytes of integers, strings, floats, and numbers of 256 bits.
 //! - `column_file`, `extent`: the file of a column, and the allocator of its space.
 //! - `open_run`, `run_codec`: recent rows, in memory and as bytes. `retyped`: values under a changed type.
@@ -24,6 +26,8 @@ mod block_writer;
 mod calendar;
 pub mod chunk;
 mod column_file;
+mod column_part;
+mod documents;
 mod encoding;
 mod extent;
 mod floats;
@@ -48,6 +52,8 @@ pub use block_owner::BlockOwner;
 pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
 pub use calendar::{date_of_moment, moment_of_date};
 pub use column_file::ColumnFile;
+pub use column_part::{ColumnPart, FoundPart, PartForm, PartReader, PlannedParts, WantedPart, stored_part};
+pub use documents::{PartAnswer, PartType};
 pub use extent::{Extent, PAGE_BYTES};
 pub use floats::canonical_floats;
 pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};

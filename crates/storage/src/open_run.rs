@@ -12,6 +12,7 @@ use arrow::datatypes::DataType;
 use roaring::RoaringBitmap;
 use rowmill_base::{Broker, ColumnId, Error, Reservation, Result, RowNumber};
 
+use crate::column_part::KeptParts;
 use crate::floats::canonical_floats;
 use crate::retyped::retyped;
 use crate::run_codec::{self, RunDecoder};
@@ -38,6 +39,8 @@ pub struct OpenRun {
     memory: Option<Arc<Reservation>>,
     /// The first and the last time of a time table's rows, once someone has asked for them.
     times: Arc<OnceLock<(i64, i64)>>,
+    /// The parts of documents that statements have read.
+    parts: Arc<KeptParts>,
 }
 
 impl OpenRun {
@@ -45,8 +48,8 @@ impl OpenRun {
     pub fn new(first_row: RowNumber, table: &TableDef, batch: &RecordBatch) -> Self {
         assert_eq!(batch.num_columns(), table.columns.len(), "a run must have all columns of its table");
         let columns = table.columns.iter().zip(batch.columns()).map(|(def, values)| (def.id, canonical_floats(values)));
-        let (columns, times) = (columns.collect(), Arc::default());
-        OpenRun { first_row, rows: batch.num_rows(), columns, deleted: None, memory: None, times }
+        let (columns, times, parts) = (columns.collect(), Arc::default(), Arc::default());
+        OpenRun { first_row, rows: batch.num_rows(), columns, deleted: None, memory: None, times, parts }
     }
 
     /// The number of the first row; the others follow without a gap.
@@ -133,6 +136,7 @@ impl OpenRun {
             deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
             memory: None,
             times: Arc::default(),
+            parts: Arc::default(),
         })
     }
 
@@ -152,11 +156,12 @@ impl OpenRun {
     /// repeated.
     pub fn values(&self, table: &TableDef, index: usize) -> Result<ArrayRef> {
         let column = &table.columns[index];
-        match self.column(column.id) {
+        match (self.column(column.id), &column.part) {
             // The rows may be older than a change of an ENUM.
-            Some(values) if column.kind.has_labels() => retyped(values, &column.kind.arrow()),
-            Some(values) => Ok(Arc::clone(values)),
-            None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), self.rows),
+            (Some(values), None) if column.kind.has_labels() => retyped(values, &column.kind.arrow()),
+            (Some(values), None) => Ok(Arc::clone(values)),
+            (Some(documents), Some(part)) => self.parts.values(column.id.0, part, documents, self.memory.as_deref()),
+            (None, _) => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), self.rows),
         }
     }
 
@@ -193,6 +198,7 @@ impl OpenRun {
             deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
             memory: None,
             times: Arc::default(),
+            parts: Arc::default(),
         })
     }
 
@@ -264,8 +270,8 @@ impl RunsInBytes {
     /// Makes one run of all rows.
     pub fn finish(self) -> Result<OpenRun> {
         let (rows, columns) = self.decoder.finish().map_err(|error| located(error, &self.table, self.first_row))?;
-        let (columns, times) = (columns.into(), Arc::default());
-        Ok(OpenRun { first_row: self.first_row, rows, columns, deleted: None, memory: None, times })
+        let (columns, times, parts) = (columns.into(), Arc::default(), Arc::default());
+        Ok(OpenRun { first_row: self.first_row, rows, columns, deleted: None, memory: None, times, parts })
     }
 }
 
@@ -327,6 +333,7 @@ mod tests {
             nullable: true,
             default: None,
             missing,
+            part: None,
         };
         TableDef {
             id: TableId(1),

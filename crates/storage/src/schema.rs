@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
 
+use crate::column_part::ColumnPart;
 use crate::time_table::TimeTableDef;
 
 /// A table as one snapshot sees it.
@@ -223,6 +224,8 @@ pub struct ColumnDef {
     pub default: Option<String>,
     /// The value (one row) that rows older than the column have. Without it, they read as NULL.
     pub missing: Option<ArrayRef>,
+    /// What this column is a part of. Only definitions that a statement reads with have such columns, at their end.
+    pub part: Option<Arc<ColumnPart>>,
 }
 
 /// A column to be added: a [`ColumnDef`] without an id.
@@ -251,7 +254,7 @@ impl ColumnDef {
     /// Makes the column of `spec` with its new id.
     pub fn from_spec(id: ColumnId, spec: ColumnSpec) -> Self {
         let ColumnSpec { name, kind, nullable, default, missing } = spec;
-        ColumnDef { id, name, kind, nullable, default, missing }
+        ColumnDef { id, name, kind, nullable, default, missing, part: None }
     }
 }
 

@@ -8,6 +8,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{IndexId, Result};
 
 use crate::block::Block;
+use crate::column_part::PlannedParts;
 use crate::keyed::{ByteRows, KeyRange, ValueRef};
 use crate::open_run::OpenRun;
 use crate::schema::TableDef;
@@ -28,6 +29,11 @@ pub trait TableSource: Send + Sync + Debug {
 
     /// Recent rows that no block has yet, in the order of their row numbers.
     fn runs(&self) -> &[Arc<OpenRun>];
+
+    /// The parts of documents that the plan over this source reads, which [`TableSource::table`] has as columns.
+    fn planned_parts(&self) -> Option<&Arc<PlannedParts>> {
+        None
+    }
 
     /// The rows of a keyed table, which has no blocks and no runs. `None` for a columnar table.
     fn keyed(&self) -> Option<&dyn KeyedSource> {

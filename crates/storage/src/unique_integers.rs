@@ -162,7 +162,15 @@ mod tests {
     }
 
     fn is_unique(kind: SqlType, parts: Vec<ArrayRef>, deleted: &[u32]) -> bool {
-        let id = ColumnDef { id: ColumnId(0), name: "id".into(), kind, nullable: true, default: None, missing: None };
+        let id = ColumnDef {
+            id: ColumnId(0),
+            name: "id".into(),
+            kind,
+            nullable: true,
+            default: None,
+            missing: None,
+            part: None,
+        };
         let def = Arc::new(TableDef {
             id: TableId(1),
             schema: SchemaId(1),

@@ -196,7 +196,8 @@ mod tests {
     fn the_limit_of_a_column_is_its_first_value_that_stays() {
         let limit = |kind: SqlType, moment_us| {
             let name = "at".to_owned();
-            let column = ColumnDef { id: ColumnId(0), name, kind, nullable: false, default: None, missing: None };
+            let column =
+                ColumnDef { id: ColumnId(0), name, kind, nullable: false, default: None, missing: None, part: None };
             let def = TableDef {
                 id: TableId(1),
                 schema: SchemaId(0),

@@ -452,7 +452,7 @@ fn decode_column(input: &mut RecordReader<'_>) -> Result<ColumnDef> {
             _ => Err(input.damaged("the value of a column for older rows is not one value")),
         }
     })?;
-    Ok(ColumnDef { id, name, kind, nullable, default, missing })
+    Ok(ColumnDef { id, name, kind, nullable, default, missing, part: None })
 }
 
 fn encode_type(kind: &SqlType, out: &mut Writer) {
@@ -662,6 +662,7 @@ mod tests {
             nullable: index % 2 == 0,
             default: (index == 2).then(|| "'x'".into()),
             missing: (index == 2).then(|| Arc::new(StringViewArray::from(vec!["x"])) as ArrayRef),
+            part: None,
             kind,
         };
         TableDef {

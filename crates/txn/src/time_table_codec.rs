@@ -86,6 +86,7 @@ mod tests {
             kind,
             default: None,
             missing: None,
+            part: None,
         };
         (0..).zip(kinds).map(column).collect()
     }

@@ -105,6 +105,7 @@ impl Table {
             nullable: false,
             default: None,
             missing: None,
+            part: None,
         });
         let definition = TableDef {
             id: TableId(1),

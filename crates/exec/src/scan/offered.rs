@@ -284,6 +284,7 @@ mod tests {
             nullable: true,
             default: None,
             missing: None,
+            part: None,
         };
         let text = SqlType::Text { chars_max: None };
         TableDef {

@@ -57,6 +57,7 @@ impl Stored {
             nullable: true,
             default: None,
             missing: None,
+            part: None,
         };
         let table = TableDef {
             id: TableId(1),

@@ -18,6 +18,7 @@ pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation 
         nullable: true,
         default: None,
         missing: None,
+        part: None,
     });
     let columns: Vec<ColumnDef> = columns.collect();
     CatalogRelation::Table(Arc::new(UnreadTable(Arc::new(TableDef {

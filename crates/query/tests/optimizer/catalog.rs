@@ -215,6 +215,7 @@ impl TpchCatalog {
                     nullable: kind.ends_with('?'),
                     default: None,
                     missing: None,
+                    part: None,
                 }
             })
             .collect();

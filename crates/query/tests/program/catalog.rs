@@ -75,6 +75,7 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
             nullable: kind.ends_with('?'),
             default: None,
             missing: None,
+            part: None,
         }
     };
     let columns: Vec<ColumnDef> = columns.split_whitespace().enumerate().map(column).collect();

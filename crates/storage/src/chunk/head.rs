@@ -106,6 +106,8 @@ sections! {
     ListEnds = 16,
     /// For each gram, the groups of the value list that contain it.
     Grams = 17,
+    /// The paths of the parts of documents.
+    Paths = 18,
 }
 
 /// The location of a section.
@@ -359,12 +361,12 @@ impl ParsedHead {
     }
 
     /// The section of a kind. Returns an error if the chunk has none.
-    pub(super) fn section(&self, kind: SectionKind) -> Result<&Section> {
+    pub(crate) fn section(&self, kind: SectionKind) -> Result<&Section> {
         self.find(kind).ok_or_else(|| damaged(64, &format!("the chunk has no section {kind:?}")))
     }
 
     /// The section of a kind, if the chunk has one.
-    pub(super) fn find(&self, kind: SectionKind) -> Option<&Section> {
+    pub(crate) fn find(&self, kind: SectionKind) -> Option<&Section> {
         self.sections.iter().find(|section| section.kind == kind)
     }
 }

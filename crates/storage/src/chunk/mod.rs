@@ -39,7 +39,7 @@ mod bench;
 #[cfg(test)]
 mod conformance;
 
-use arrow::array::Array;
+use arrow::array::{Array, ArrayRef};
 use rowmill_base::{Error, Result, SqlType};
 
 pub use bytes::ChunkBytes;
@@ -58,7 +58,7 @@ pub(crate) use kinds::{FloatKind, Kind, Physical, with_kind};
 pub(crate) use nulls as null_section;
 pub(crate) use stored_keys::{DecodedRows, append_integers, constant_key, for_each_of, read_stored, retain_stored};
 
-use crate::encoding::{EncodingRef, FixedColumn, NewColumn, StringColumn, encode_cheapest};
+use crate::encoding::{EncodingRef, FixedColumn, NewColumn, StringColumn, encode_cheapest, encode_documents};
 use crate::strings::ByteStrings;
 use crate::wide;
 
@@ -69,6 +69,15 @@ pub const ROWS_MAX: usize = crate::ROWS_PER_BLOCK_MAX;
 /// most [`ROWS_MAX`] rows.
 pub fn encode(column: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
     encode_as(column, kind, None)?.ok_or_else(|| Error::internal(format!("no encoding suits a column of {kind}")))
+}
+
+/// Encodes a column of a sealed block as a chunk, like [`encode`], but stores documents by path. May use `threads`
+/// workers.
+pub fn encode_sealed(column: ArrayRef, kind: &SqlType, threads: usize) -> Result<Vec<u8>> {
+    match *kind == SqlType::Json && *column.data_type() == kind.arrow() && column.len() <= ROWS_MAX {
+        true => encode_documents(column, threads),
+        false => encode(&column, kind),
+    }
 }
 
 /// Encodes a column as a chunk. With `forced`, only that encoding is allowed, and `None` means that it does not suit

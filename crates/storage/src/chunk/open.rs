@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use parking_lot::Mutex;
@@ -18,7 +18,8 @@ use super::read_meter::{ChunkReads, ReadMeter};
 use super::stored_keys::DecodedRows;
 use super::zone::{self, Zone};
 use super::{ChunkBytes, fixed_list};
-use crate::encoding::{EncodingRef, ListPlace, open_inner};
+use crate::documents::PathDirectory;
+use crate::encoding::{EncodingRef, ListPlace, directory, open_inner, open_part};
 use crate::sequence::Ints;
 use crate::strings::{DecodedList, StringKind, StringList};
 use crate::wide::{self, WIDE_BYTES};
@@ -420,6 +421,30 @@ impl Chunk {
             (DataType::Decimal128(..), Some(column)) => Ok(wide::widened(&values, &column.arrow())),
             _ => Ok(values),
         }
+    }
+
+    /// A chunk of `rows` rows that are all NULL.
+    pub(crate) fn of_nulls(rows: usize, kind: &SqlType) -> Result<Chunk> {
+        let bytes = super::encode(&*new_null_array(&kind.arrow(), 1), kind)?;
+        let mut chunk = Chunk::open(ChunkBytes::memory(bytes), kind)?;
+        // A constant column has the same bytes for any number of rows.
+        let mut head = ParsedHead::clone(&chunk.head);
+        (head.facts.rows, head.facts.null_count) = (rows, rows);
+        chunk.head = Arc::new(head);
+        Ok(chunk)
+    }
+
+    /// The paths of documents that are stored by path. `None` for other chunks.
+    pub(crate) fn paths(&self) -> Result<Option<PathDirectory>> {
+        match self.head.find(SectionKind::Paths) {
+            Some(_) => directory(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Opens a part of documents by its number. Checks only its head.
+    pub(crate) fn part(&self, part: usize, kind: &SqlType) -> Result<Chunk> {
+        open_part(self, part, kind)
     }
 
     /// The chunks within this one. Opened once.

@@ -17,6 +17,7 @@
 mod choice;
 mod constant;
 mod decimal;
+mod documents;
 mod exceptions;
 mod list;
 mod nested;
@@ -35,12 +36,13 @@ use crate::chunk::{Borders, Chunk, CodeSet, DecodedRows, Facts, Physical, Sectio
 use crate::row_mask::RowMask;
 
 pub(crate) use choice::{Analysis, Cheapest, encode_cheapest};
+pub(crate) use documents::{directory, encode_documents, open_part};
 pub(crate) use nested::open_inner;
 pub(crate) use new_column::{FixedColumn, NewColumn, StringColumn};
 
 /// All encodings, in the order in which they are offered. Of equal prices the first wins. Encodings with a value list
 /// come last, because finding the distinct values takes longest.
-pub(crate) static ENCODINGS: [EncodingRef; 11] = [
+pub(crate) static ENCODINGS: [EncodingRef; 12] = [
     &constant::Constant,
     &decimal::Decimal,
     &row_sequence::PLAIN,
@@ -48,6 +50,7 @@ pub(crate) static ENCODINGS: [EncodingRef; 11] = [
     &row_sequence::DELTA,
     &string_rows::StringsInRowOrder,
     &nested::Nested,
+    &documents::Documents,
     &list::ListCodes,
     &list::ListRuns,
     &list::ListRows,

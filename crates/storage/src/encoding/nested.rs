@@ -16,7 +16,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result, SqlType};
 
 use super::choice::EncodedColumn;
-use super::{Analysis, Cheapest, Encoding, NewColumn};
+use super::{Analysis, Cheapest, Encoding, NewColumn, documents};
 use crate::chunk::{self, Chunk, DecodedRows, Facts, NewSection, Physical, ROWS_MAX, SectionKind, null_section};
 use crate::sequence;
 
@@ -89,6 +89,9 @@ fn encode(array: &dyn Array, kind: &SqlType) -> Result<EncodedColumn> {
 /// Opens the inner chunks.
 pub(crate) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
     chunk.verify()?;
+    if chunk.head.find(SectionKind::Paths).is_some() && *chunk.kind() == SqlType::Json {
+        return documents::open_all(chunk);
+    }
     let sections: Vec<_> = chunk.head.sections.iter().filter(|section| section.kind == SectionKind::Inner).collect();
     let inner: Vec<Chunk> = sections
         .iter()

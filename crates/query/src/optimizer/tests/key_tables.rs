@@ -21,6 +21,7 @@ fn table(number: u32) -> TableDef {
         nullable: number != 2 || at == 2,
         default: None,
         missing: None,
+        part: None,
     });
     let parents = ForeignKeyDef {
         name: "parents".to_owned(),

@@ -16,6 +16,7 @@
 //! - `program`: from the logical plan to a program, if the statement is on keyed tables.
 //! - `origin`: the stored columns that a result shows.
 //! - `widening`: casts that lose nothing, which keys and scans see through.
+//! - `table_parts`: tables with parts of documents as columns.
 //! - `reuse`: plans that later runs of a statement can use. `changed_groups`: queries whose results can be brought up
 //!   to date group by group.
 //!
@@ -35,6 +36,7 @@ pub mod parameters;
 pub mod program;
 mod reading;
 mod reuse;
+mod table_parts;
 mod widening;
 
 pub use lower::{PhysicalQuery, lower};

@@ -39,6 +39,7 @@ use crate::column_set::ColumnSet;
 use crate::estimate::Estimator;
 use crate::optimizer::walk::each_operator;
 use crate::reuse::unread;
+use crate::table_parts::like_planned;
 
 /// A query that the engine runs.
 #[derive(Clone, Debug)]
@@ -140,10 +141,12 @@ impl Names for PhysicalQuery {
 
 impl PhysicalQuery {
     /// The same plan over other snapshots of its tables, which `table` finds by id. Returns `None` if a table no longer
-    /// exists, or if a column that the plan takes for unique is not unique there.
+    /// exists, if a column that the plan takes for unique is not unique there, or if a plan for these snapshots would
+    /// read other parts of documents.
     #[must_use]
     pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<PhysicalQuery> {
-        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<Vec<_>>>()?;
+        let tables = self.tables.iter().map(|known| like_planned(&**known, table(known.table().id)?));
+        let tables = tables.collect::<Option<Vec<_>>>()?;
         let still_holds = |unique: &UniqueColumn| {
             has_same_rows(&*self.tables[unique.table], &*tables[unique.table]) || unique.holds(&tables)
         };

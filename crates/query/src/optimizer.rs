@@ -11,6 +11,7 @@
 //! | correlated conditions are pulled out of the right sides of joins | `pull_up.rs` |
 //! | the remaining correlation is removed with domains | `domain.rs` |
 //! | columns that repeat others are removed | `alias.rs` |
+//! | paths of documents become columns of their scans | `document_parts.rs` |
 //! | conditions are pushed down | `pushdown.rs` |
 //! | comparisons of columns without NULLs are simplified | `nulls.rs` |
 //! | operators without an effect are removed | `redundant.rs`, `unique.rs` |
@@ -25,6 +26,7 @@ mod alias;
 mod anti_join;
 mod common;
 mod context;
+mod document_parts;
 mod domain;
 pub(crate) mod facts;
 mod key_joins;
@@ -60,8 +62,12 @@ pub fn optimize(query: &mut BoundQuery) -> Result<()> {
 pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) -> Result<()> {
     let plan = &mut query.query;
     let root = &mut plan.root;
-    let mut context =
-        RewriteContext { columns: &mut plan.columns, tables: &query.tables, shared: SharedPlans::default(), check };
+    let mut context = RewriteContext {
+        columns: &mut plan.columns,
+        tables: query.tables.clone(),
+        shared: SharedPlans::default(),
+        check,
+    };
     // Shared subplans are rewritten in a table of their own, each once.
     context.detach_shared(root);
     context.inline_shared(root);
@@ -73,6 +79,8 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
     context.inline_shared(root);
     // From here on no plan is correlated, so columns can be renamed and conditions moved freely.
     alias::remove_all_aliases(root, &mut plan.output, &mut context)?;
+    // Parts of documents are columns from here on, so that conditions on them move like those on other columns.
+    document_parts::read_parts(root, &mut context)?;
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
@@ -108,5 +116,6 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
         Ok(())
     })?;
     context.attach_shared(root);
+    query.tables = context.tables;
     Ok(())
 }

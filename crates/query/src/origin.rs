@@ -13,11 +13,14 @@ impl BoundQuery {
         let mut origins = vec![None; self.query.output.len()];
         each_operator(&self.query.root, &mut |operator| {
             let Logical::Scan(scan) = operator else { return };
-            let table = self.tables[scan.table].table().id;
+            let definition = self.tables[scan.table].table();
+            let table = definition.id;
             if table.is_attached() {
                 return;
             }
-            for (id, place) in &scan.columns {
+            // A part of a column is not stored under a name of its own.
+            let is_whole = |place: usize| definition.columns[place].part.is_none();
+            for (id, place) in scan.columns.iter().filter(|(_, place)| is_whole(*place)) {
                 let shown = self.query.output.iter().zip(&mut origins).filter(|((shown, _), _)| shown == id);
                 shown.for_each(|(_, origin)| *origin = Some((table, *place)));
             }

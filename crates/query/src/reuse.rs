@@ -10,6 +10,7 @@ use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 use crate::binder::BoundQuery;
 use crate::binder::walk::is_volatile;
 use crate::optimizer::walk::{each_operator, exprs};
+use crate::table_parts::{like_planned, with_parts};
 
 impl BoundQuery {
     /// Whether the plan is valid for every snapshot with the same table definitions. It must then contain nothing that
@@ -27,10 +28,11 @@ impl BoundQuery {
     }
 
     /// The same plan over other snapshots of its tables, which `table` finds by id. Returns `None` if a table no longer
-    /// exists.
+    /// exists, or if a plan for these snapshots would read other parts of documents.
     #[must_use]
     pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<BoundQuery> {
-        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
+        let tables = self.tables.iter().map(|known| like_planned(&**known, table(known.table().id)?));
+        let tables = tables.collect::<Option<_>>()?;
         Some(BoundQuery { tables, ..self.clone() })
     }
 
@@ -51,7 +53,11 @@ pub struct UnreadTable(pub Arc<TableDef>);
 
 /// The table without its rows.
 pub(crate) fn unread(table: &dyn TableSource) -> Arc<dyn TableSource> {
-    Arc::new(UnreadTable(Arc::clone(table.table())))
+    let unread = Arc::new(UnreadTable(Arc::clone(table.table())));
+    match table.planned_parts() {
+        Some(parts) => with_parts(unread, Arc::clone(parts)),
+        None => unread,
+    }
 }
 
 impl TableSource for UnreadTable {

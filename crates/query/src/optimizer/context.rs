@@ -19,7 +19,7 @@ pub(crate) struct RewriteContext<'a> {
     /// The columns of the statement.
     pub(crate) columns: &'a mut ColumnNames,
     /// Its tables.
-    pub(crate) tables: &'a [Arc<dyn TableSource>],
+    pub(crate) tables: Vec<Arc<dyn TableSource>>,
     /// Its shared subplans.
     pub(crate) shared: SharedPlans,
     /// Returns an error if the rewrites must stop.

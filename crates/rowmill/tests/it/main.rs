@@ -10,6 +10,7 @@ mod attached;
 mod backup;
 mod damage;
 mod differential;
+mod document_parts;
 #[path = "../../../../tests/each.rs"]
 mod each;
 mod exported;

@@ -1,7 +1,7 @@
 //! Functions in FROM: `unnest`, `generate_series`, and the table functions of the database.
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, map_kinds};
 use rowmill_expr::{fold, functions, typing};
 use rowmill_plan::{Constant, Logical, ScalarExpr};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, TableAlias};
@@ -183,7 +183,7 @@ impl Binder<'_> {
     /// Checks that `value` is a list. NULL counts as an empty list.
     pub(super) fn list_value(&self, value: ScalarExpr) -> Result<ScalarExpr> {
         match &value.kind {
-            DataType::List(_) => Ok(value),
+            DataType::List(_) if map_kinds(&value.kind).is_none() => Ok(value),
             DataType::Null => {
                 let item = arrow::datatypes::Field::new("item", DataType::Null, true);
                 self.coerce(value, &DataType::List(item.into()))

@@ -22,6 +22,16 @@ fn a_lock_excludes_the_other_connection_until_it_ends() {
 }
 
 #[test]
+fn a_lock_is_given_up_as_often_as_it_was_taken() {
+    let mut a = Connection::open_in_memory().unwrap();
+    assert!(take(&mut a, "pg_try_advisory_lock(1)") && take(&mut a, "pg_try_advisory_lock(1)"));
+    let given_up = |a: &mut Connection| take(a, "pg_advisory_unlock(1)");
+    assert_eq!([given_up(&mut a), given_up(&mut a), given_up(&mut a)], [true, true, false]);
+    assert!(take(&mut a, "pg_try_advisory_lock_shared(5)"));
+    assert!(!take(&mut a, "pg_advisory_unlock(5)") && take(&mut a, "pg_advisory_unlock_shared(5)"));
+}
+
+#[test]
 fn a_lock_of_a_transaction_ends_with_it_and_a_waiting_statement_goes_on() {
     let database = Database::memory().unwrap();
     let mut a = database.connect().unwrap();

@@ -18,10 +18,7 @@ pub(super) static FREQUENCIES: &[Aggregation] = &[
         spec: AggregateSpec {
             ordering: AggregateOrdering::OfValues,
             doc: "A map of the distinct values to how often each occurs.",
-            example: (
-                "histogram(x) FROM (VALUES (3), (1), (3)) AS t(x)",
-                "{1=1, 3=2}",
-            ),
+            example: ("histogram(x) FROM (VALUES (3), (1), (3)) AS t(x)", "{1=1, 3=2}"),
             ..AggregateSpec::new("histogram", counts_of)
         },
         state: state(histogram),

@@ -23,9 +23,9 @@ pub(crate) mod zone;
 
 use rowmill_plan::FunctionSpec;
 
-pub(crate) use columns::instant_kind;
 pub use bucket::{MONTHS_ORIGIN_DAY, ORIGIN_DAY};
 pub(super) use clock::CLOCK;
+pub(crate) use columns::instant_kind;
 pub(super) use difference::DIFFERENCES;
 pub(super) use epoch::EPOCHS;
 pub(crate) use fields::FIELDS;

@@ -18,6 +18,7 @@ use crate::kept_rows::KeptRows;
 use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::report::{Complaint, Quoted, Reporter};
 use crate::text_source::{CheckedText, ChunkQueue, TextChunk};
+use rowmill_expr::session_zone::with_session_zone;
 use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
 
 /// The number of spans that are scanned before they are parsed.
@@ -93,7 +94,10 @@ impl<'a> ChunkParser<'a> {
             file: &chunk.file.name,
             text: &checked.text,
             invalid: &checked.invalid,
-            builders: read.map(|(column, _)| ColumnBuilder::new(&column.kind, rows_expected)).collect(),
+            // Files keep to UTC, whatever thread reads them.
+            builders: with_session_zone(None, || {
+                read.map(|(column, _)| ColumnBuilder::new(&column.kind, rows_expected)).collect()
+            }),
             kept: KeptRows::default(),
         };
         let mut scanner = RecordScanner::new(&checked.text, &plan.dialect, chunk.first_line);

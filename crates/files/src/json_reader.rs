@@ -28,6 +28,7 @@ use crate::report::{Complaint, Quoted, Reporter};
 use crate::source_file::SourceFile;
 use crate::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
 use crate::type_guess::{Guess, plain_key};
+use rowmill_expr::session_zone::with_session_zone;
 use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
 use rowmill_expr::text::json::{JsonKind, NotJson, Scanner, next_member_in, unescape};
 use rowmill_expr::text::writer::format_value;
@@ -316,7 +317,10 @@ impl<'a> JsonChunkParser<'a> {
             first_line: chunk.first_line,
             boundary: chunk.boundary,
             invalid: &checked.invalid,
-            builders: plan.target.iter().map(|column| ColumnBuilder::new(&column.kind, rows_expected)).collect(),
+            // Files keep to UTC, whatever thread reads them.
+            builders: with_session_zone(None, || {
+                plan.target.iter().map(|column| ColumnBuilder::new(&column.kind, rows_expected)).collect()
+            }),
             kept: KeptRows::default(),
             last_keys: Vec::new(),
             scratch: String::new(),

@@ -1,6 +1,7 @@
 //! Dispatch: calls the code for each kind of statement.
 
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::session_zone::with_session_zone;
 use sqlparser::ast::{DescribeAlias, Statement as Sql};
 
 use crate::outcome::Outcome;
@@ -28,7 +29,8 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Import { from } => import_database::run(work, from),
         StatementBody::Attach(statement) => attach::attach(work, statement),
         StatementBody::Detach(statement) => attach::detach(work, statement),
-        StatementBody::Refresh(statement) => refresh::run(work, statement),
+        // Their refreshes have no session, so they keep to UTC.
+        StatementBody::Refresh(statement) => with_session_zone(None, || refresh::run(work, statement)),
         StatementBody::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         StatementBody::Copy(statement) => copy::run(work, statement),
         StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
@@ -72,7 +74,9 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::Truncate(truncate) => truncate::run(work, truncate),
         Sql::CreateTable(create) => create_table::run(work, create),
         Sql::CreateIndex(create) => index::create(work, create),
-        Sql::CreateView(create) if create.materialized => materialized_view::run(work, create),
+        Sql::CreateView(create) if create.materialized => {
+            with_session_zone(None, || materialized_view::run(work, create))
+        }
         Sql::CreateView(create) => view::run(work, create),
         Sql::CreateSequence { .. } => sequence::create(work, sql),
         Sql::CreateSchema { .. } => schema::run(work, sql),

@@ -1,6 +1,7 @@
 //! `COPY`: loads files into tables, and writes tables and queries to files.
 
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::session_zone::with_session_zone;
 
 use super::write::BoundWrite;
 use super::write::binder::WriteBinder;
@@ -15,7 +16,8 @@ pub(super) const STATEMENT: &str = "COPY";
 pub(crate) fn run(work: &mut Work<'_>, copy: &CopyStatement) -> Result<Outcome> {
     let CopyStatement { source, from, path, options } = copy;
     let rows = match from {
-        true => copy_from::run(work, source, path, options)?,
+        // Files keep to UTC.
+        true => with_session_zone(None, || copy_from::run(work, source, path, options))?,
         false => copy_to::run(work, source, path, options)?,
     };
     Ok(Outcome::Changed { tag: STATEMENT, rows })

@@ -241,6 +241,8 @@ fn size_text(bytes: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rowmill_txn::Catalog;
+
     use super::*;
 
     #[test]

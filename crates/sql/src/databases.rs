@@ -26,7 +26,7 @@ use crate::files::SqliteFile;
 use crate::names::{CATALOG, DEFAULT_SCHEMA};
 use crate::query_catalog::parsed_view;
 
-/// A database that is attached under a name. It closes when it is detached and no connection uses it any more.
+/// A database that is attached under a name. It closes when it is detached and no connection uses it.
 #[derive(Debug)]
 pub(crate) struct AttachedDatabase {
     /// The name in lower case.
@@ -36,7 +36,7 @@ pub(crate) struct AttachedDatabase {
     pub(crate) content: AttachedContent,
 }
 
-/// What is attached.
+/// The content of an attached database.
 #[derive(Debug)]
 pub(crate) enum AttachedContent {
     /// A database of ours.

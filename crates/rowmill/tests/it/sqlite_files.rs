@@ -11,8 +11,9 @@ fn written(folder: &std::path::Path) -> String {
                CREATE TABLE mixed (a INTEGER);
                INSERT INTO mixed VALUES (1), ('two');
                CREATE VIEW dear AS SELECT item FROM Stock WHERE price > 2.75;
-               CREATE TABLE many AS WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 50000)
-               SELECT n, 'row ' || n AS text FROM r";
+               CREATE TABLE many (n INTEGER, text TEXT);
+               WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 50000)
+               INSERT INTO many SELECT n, 'row ' || n FROM r";
     sqlite.execute_batch(sql).expect("written");
     path.display().to_string()
 }

@@ -97,6 +97,18 @@ fn outside_type(kind: &DataType) -> DataType {
             DataType::List(Arc::new(Field::new(item.name(), outside_type(item.data_type()), item.is_nullable())))
         }
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| outside_field(field)).collect()),
+        // Neither an entry nor a key of a map can be NULL.
+        DataType::Map(entries, is_sorted) => {
+            let kind = match entries.data_type() {
+                DataType::Struct(fields) => {
+                    let outside =
+                        |field: &Field| Field::new(field.name(), outside_type(field.data_type()), field.is_nullable());
+                    DataType::Struct(fields.iter().map(|field| outside(field)).collect())
+                }
+                other => other.clone(),
+            };
+            DataType::Map(Arc::new(Field::new(entries.name(), kind, false)), *is_sorted)
+        }
         other => other.clone(),
     }
 }

@@ -78,10 +78,28 @@ enum CellValues {
     WideDecimal,
     Date,
     Time,
-    Timestamp { values: PrimitiveArray<Int64Type>, unit: TimeUnit, zoned: bool },
+    Timestamp { values: PrimitiveArray<Int64Type>, unit: TimeUnit, zone: Option<InstantZone> },
     Interval,
     List(Box<ColumnCells>),
     Struct(Vec<(Py<PyString>, ColumnCells)>),
+    Map { keys: Box<ColumnCells>, values: Box<ColumnCells> },
+}
+
+/// The zone in which instants are shown.
+enum InstantZone {
+    Utc,
+    Other(Py<PyAny>),
+}
+
+impl InstantZone {
+    /// The zone of a name. Instants of a zone that Python does not know are shown in UTC.
+    fn named(py: Python<'_>, name: &str) -> PyResult<InstantZone> {
+        if matches!(name, "UTC" | "+00:00") {
+            return Ok(InstantZone::Utc);
+        }
+        let found = py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,));
+        Ok(found.map_or(InstantZone::Utc, |zone| InstantZone::Other(zone.unbind())))
+    }
 }
 
 /// The wrong type for a value of a column is a bug, which an exception reports.
@@ -122,10 +140,14 @@ impl ColumnCells {
             DataType::Timestamp(unit, zone) => CellValues::Timestamp {
                 values: as_type(&DataType::Int64)?.as_primitive().clone(),
                 unit: *unit,
-                zoned: zone.is_some(),
+                zone: zone.as_deref().map(|name| InstantZone::named(py, name)).transpose()?,
             },
             DataType::Interval(_) => CellValues::Interval,
             DataType::List(_) => CellValues::List(Box::new(ColumnCells::new(py, column.as_list::<i32>().values())?)),
+            DataType::Map(..) => CellValues::Map {
+                keys: Box::new(ColumnCells::new(py, column.as_map().keys())?),
+                values: Box::new(ColumnCells::new(py, column.as_map().values())?),
+            },
             DataType::Struct(fields) => {
                 let columns = fields.iter().zip(column.as_struct().columns());
                 let read = columns.map(|(field, column)| {
@@ -165,12 +187,20 @@ impl ColumnCells {
                 let TimeOfDay { hour, minute, second, micros } = TimeOfDay::of_micros(micros);
                 PyTime::new(py, hour, minute, second, micros, None)?.into_any()
             }
-            CellValues::Timestamp { values, unit, zoned } => timestamp(py, values.value(row), *unit, *zoned)?,
+            CellValues::Timestamp { values, unit, zone } => timestamp(py, values.value(row), *unit, zone.as_ref())?,
             CellValues::Interval => interval(py, self.array.as_primitive::<IntervalMonthDayNanoType>().value(row))?,
             CellValues::List(items) => {
                 let offsets = self.array.as_list::<i32>().value_offsets();
                 let items = (offsets[row]..offsets[row + 1]).map(|item| items.value(py, item as usize));
                 PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any()
+            }
+            CellValues::Map { keys, values } => {
+                let offsets = self.array.as_map().value_offsets();
+                let dict = PyDict::new(py);
+                for entry in offsets[row] as usize..offsets[row + 1] as usize {
+                    dict.set_item(keys.value(py, entry)?, values.value(py, entry)?)?;
+                }
+                dict.into_any()
             }
             CellValues::Struct(fields) => {
                 let dict = PyDict::new(py);
@@ -195,7 +225,12 @@ fn civil(days: i64) -> PyResult<CivilDate> {
     CivilDate::of_days(days).ok_or_else(|| out_of_range("a date"))
 }
 
-fn timestamp(py: Python<'_>, value: i64, unit: TimeUnit, zoned: bool) -> PyResult<Bound<'_, PyAny>> {
+fn timestamp<'py>(
+    py: Python<'py>,
+    value: i64,
+    unit: TimeUnit,
+    zone: Option<&InstantZone>,
+) -> PyResult<Bound<'py, PyAny>> {
     // A finer part than microseconds is cut off, towards the past, as no datetime has it.
     let micros = match unit {
         TimeUnit::Second => value.checked_mul(1_000_000),
@@ -206,9 +241,12 @@ fn timestamp(py: Python<'_>, value: i64, unit: TimeUnit, zoned: bool) -> PyResul
     let micros = micros.ok_or_else(|| out_of_range("a timestamp"))?;
     let CivilDate { year, month, day } = civil(micros.div_euclid(MICROS_PER_DAY))?;
     let TimeOfDay { hour, minute, second, micros } = TimeOfDay::of_micros(micros.rem_euclid(MICROS_PER_DAY));
-    let zone = zoned.then(|| PyTzInfo::utc(py)).transpose()?;
-    let zone = zone.as_deref();
-    Ok(PyDateTime::new(py, year, month, day, hour, minute, second, micros, zone)?.into_any())
+    let utc = zone.map(|_| PyTzInfo::utc(py)).transpose()?;
+    let moment = PyDateTime::new(py, year, month, day, hour, minute, second, micros, utc.as_deref())?.into_any();
+    match zone {
+        Some(InstantZone::Other(zone)) => moment.call_method1("astimezone", (zone,)),
+        _ => Ok(moment),
+    }
 }
 
 /// An interval without months is a timedelta. Months have no fixed length, so such an interval is a text.

@@ -49,7 +49,11 @@ def test_arrow_data_is_a_table(con):
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         con.register("numbers", [1, 2])
     with pytest.raises(rowmill.Error):
-        con.register("numbers", pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}))
+        con.register("numbers", pa.table({"u": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])}))
+    entries = pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))
+    con.register("maps", pa.table({"m": entries}))
+    assert con.execute("SELECT m FROM maps").fetchone() == ({"a": 1},)
+    assert con.execute("SELECT m FROM maps").arrow()["m"].combine_chunks() == entries
     # A result is Arrow data, too.
     con.register("again", con.execute("SELECT 7 AS seven"))
     assert con.execute("SELECT seven FROM again").fetchone() == (7,)

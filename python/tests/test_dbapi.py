@@ -55,6 +55,13 @@ def test_values_go_in_and_out(con):
     )  # fmt: skip
 
 
+def test_instants_have_the_zone_of_the_session(con):
+    con.execute("SET TIME ZONE 'Europe/Berlin'")
+    [moment] = con.execute("SELECT TIMESTAMPTZ '2024-07-01 12:00:00+00'").fetchone()
+    assert moment == dt.datetime(2024, 7, 1, 12, tzinfo=dt.timezone.utc)
+    assert (moment.hour, moment.utcoffset()) == (14, dt.timedelta(hours=2))
+
+
 def test_parameters_have_names_or_an_order(con):
     assert con.execute("SELECT :a + :b, :a", {"a": 40, "b": 2}).fetchone() == (42, 40)
     assert con.execute("SELECT $2, $1", ("x", "y")).fetchone() == ("y", "x")

@@ -57,6 +57,8 @@ EXPRESSIONS = {
     "struct of structs": "{'a': {'b': [1.5::DOUBLE]}}",
     "list of structs": "[{'a': 1}, {'a': NULL}]",
     "struct without value": "NULL::STRUCT(a INTEGER)",
+    "map": "MAP {'a': 1, 'b': NULL}",
+    "empty map": "NULL::MAP(VARCHAR, INTEGER)",
     "sum of integers": "(SELECT sum(x) FROM (VALUES (1), (2)) t(x))",
     "count": "(SELECT count(*) FROM (VALUES (1), (2)) t(x))",
     "average": "(SELECT avg(x) FROM (VALUES (1), (2)) t(x))",

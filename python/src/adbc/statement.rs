@@ -11,7 +11,7 @@ use rowmill::{CellRef, FromValue, Outcome, Param, ParamValue, Rows, SqlType, ToP
 
 use crate::adbc::connection::{BoxedReader, SharedSession};
 use crate::adbc::database::text_of;
-use crate::adbc::errors::{AdbcResult, no_option, not_implemented, wrong_argument, wrong_state};
+use crate::adbc::errors::{AdbcResult, adbc_error, no_option, not_implemented, wrong_argument, wrong_state};
 use crate::adbc::ingest::Ingestion;
 use crate::capsule::{known_batches, outside_batches, outside_schema};
 
@@ -155,9 +155,8 @@ impl Statement for AdbcStatement {
             match outcome {
                 Outcome::Changed { rows, .. } => *changed.get_or_insert(0) += rows as i64,
                 // An error may come with any batch.
-                Outcome::Rows(rows) => {
-                    let drained = rows.map(|batch| batch.map(drop)).collect::<rowmill::Result<()>>();
-                    drained.map_err(|error| crate::adbc::errors::adbc_error(&error))?;
+                Outcome::Rows(mut rows) => {
+                    rows.try_for_each(|batch| batch.map(drop)).map_err(|error| adbc_error(&error))?;
                 }
                 Outcome::Done { .. } => {}
             }

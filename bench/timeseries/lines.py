@@ -17,10 +17,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from multiprocessing import Barrier, Process
+from threading import BrokenBarrierError, Thread
+
+# The client of QuestDB is a module with the name of a file in this folder.
+sys.path = [path for path in sys.path if pathlib.Path(path).resolve() != pathlib.Path(__file__).resolve().parent]
 
 HOSTS = 1_000
 STEP = 10_000_000_000
@@ -129,7 +132,12 @@ CLIENTS = [("plain", plain, None), ("questdb", questdb, "questdb"), ("influxdb-c
 
 def connect(client, port, first, count, batch, late, start):
     """The process of one connection: makes its rows, waits for the others, and sends."""
-    client(port, lambda rows: rows(first, count, batch, late), start)
+    try:
+        client(port, lambda rows: rows(first, count, batch, late), start)
+    except BaseException:
+        # The others must not wait for this one.
+        start.abort()
+        raise
 
 
 def rate(client, port, arguments, connections, late):
@@ -140,7 +148,10 @@ def rate(client, port, arguments, connections, late):
                  for place in range(connections)]
     for process in processes:
         process.start()
-    start.wait()
+    try:
+        start.wait()
+    except BrokenBarrierError:
+        pass
     began = time.time()
     for process in processes:
         process.join()
@@ -177,7 +188,7 @@ def discard(listener):
 
     while True:
         stream, _ = listener.accept()
-        threading.Thread(target=serve, args=(stream,), daemon=True).start()
+        Thread(target=serve, args=(stream,), daemon=True).start()
 
 
 def free_port():
@@ -198,7 +209,7 @@ def served(program, folder, client, arguments, connections, late):
     command = [program, "serve", database, "--pg", "off", "--http", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
-            for _ in range(100):
+            for _ in range(1_200):
                 with socket.socket() as probe:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break

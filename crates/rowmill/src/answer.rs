@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, i256};
 use rowmill_base::{Error, ErrorKind, NumberedType, Physical, Result, SqlType, UnsignedNumber};
 use rowmill_program::ResultRows;
-use rowmill_sql::outside_batch;
+use rowmill_sql::{Outcome, outside_batch};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_storage::of_ordered_bytes;
 
@@ -16,6 +16,15 @@ use rowmill_storage::of_ordered_bytes;
 pub struct Answer<'c> {
     rows: &'c ResultRows,
     changed: u64,
+}
+
+/// The answer of a statement whose rows may be read in place.
+#[derive(Debug)]
+pub enum PlacedAnswer<'c> {
+    /// Few rows, which are read in place.
+    Rows(Answer<'c>),
+    /// A stream of rows, or no rows.
+    Other(Outcome),
 }
 
 impl<'c> Answer<'c> {
@@ -36,6 +45,11 @@ impl<'c> Answer<'c> {
     /// The number of columns of a row. An answer without rows may report 0.
     pub fn column_count(&self) -> usize {
         self.rows.kinds().len()
+    }
+
+    /// The type of a column. An answer without rows may have none.
+    pub fn column_type(&self, column: usize) -> Option<&'c SqlType> {
+        self.rows.kinds().get(column)
     }
 
     /// The number of rows that the statement changed.

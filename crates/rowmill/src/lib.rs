@@ -73,7 +73,7 @@ mod transaction;
 mod uuid_values;
 mod value;
 
-pub use answer::Answer;
+pub use answer::{Answer, PlacedAnswer};
 pub use appender::Appender;
 #[cfg(feature = "async")]
 pub use async_connection::AsyncConnection;

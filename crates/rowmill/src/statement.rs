@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Result, SqlType};
-use rowmill_sql::{Outcome, PreparedStatement};
+use rowmill_sql::{Outcome, PlacedOutcome, PreparedStatement};
 
 use crate::connection::{count, no_row};
 use crate::params::with_values;
 use crate::rows::MappedRows;
-use crate::{Answer, Connection, Param, Params, Row, Rows, Value};
+use crate::{Answer, Connection, Param, Params, PlacedAnswer, Row, Rows, Value};
 
 /// A prepared statement. Any connection of the database can run it. Clones share it.
 #[derive(Clone, Debug)]
@@ -127,6 +127,30 @@ impl Statement {
         let session = connection.session();
         let changed = session.ask(&self.0.parsed, params)?;
         Ok(Answer::new(session.rows(), changed))
+    }
+
+    /// Runs the statement with borrowed values for its parameters. The rows of a statement on few rows of tables with a
+    /// primary key are read in place, as with [`Statement::ask`]; any other result is a stream.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Param, PlacedAnswer, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// connection.execute("CREATE TABLE stock (item TEXT PRIMARY KEY, pieces BIGINT)", ())?;
+    /// let find = connection.prepare("SELECT pieces FROM stock WHERE item = ?")?;
+    /// match find.run_in_place(&mut connection, &[Param::Text("bolt")])? {
+    ///     PlacedAnswer::Rows(answer) => assert!(answer.is_empty()),
+    ///     PlacedAnswer::Other(outcome) => panic!("a lookup by the key has a program: {outcome:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_in_place<'c>(&self, connection: &'c mut Connection, params: &[Param<'_>]) -> Result<PlacedAnswer<'c>> {
+        let session = connection.session();
+        Ok(match session.run_in_place(&self.0.parsed, params)? {
+            PlacedOutcome::Rows => PlacedAnswer::Rows(Answer::new(session.rows(), 0)),
+            PlacedOutcome::Other(outcome) => PlacedAnswer::Other(outcome.outside()),
+        })
     }
 
     /// Runs the statement and returns its rows.

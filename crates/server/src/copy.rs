@@ -27,6 +27,7 @@ use crate::copy::binary_reader::BinaryCopyReader;
 use crate::copy::copy_options::{CopyFormat, CopyOptions};
 use crate::copy::text_reader::TextCopyReader;
 use crate::encode::{EncodedBatch, WireFormat, wire_columns};
+use crate::end_signal::terminated;
 use crate::portal::OpenRows;
 use crate::session::PgSession;
 use crate::socket::{ClientStream, NoMessage};
@@ -210,7 +211,12 @@ impl PgSession {
         };
         let mut csv = Vec::new();
         loop {
-            let message = client.wait_for_message(&self.shared.stop).map_err(|fault| match fault {
+            let message = client.wait_for_message(&self.shared.stop, &self.ending);
+            // A client that sends without a pause must end, too.
+            if self.ending.is_given() {
+                return Err(terminated().into());
+            }
+            let message = message.map_err(|fault| match fault {
                 NoMessage::Lost(error) => StatementFault::Lost(error),
                 // The bytes after a broken message cannot be read, so the connection must end.
                 NoMessage::Broken(broken) => StatementFault::Lost(io::Error::other(broken.0)),

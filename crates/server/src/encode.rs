@@ -9,6 +9,7 @@
 //!  1      4              2                         4
 //! ```
 
+mod answer;
 mod array;
 mod cell;
 mod numeric;
@@ -25,6 +26,7 @@ use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
 use cell::CellColumn;
 use rowmill::pg_types::{ORIGIN, PgType, type_modifier};
 
+pub(crate) use answer::{AnswerColumn, answer_columns, has_columns, put_answer};
 pub(crate) use cell::{EPOCH_DAYS, EPOCH_MICROS, canonical, is_canonical};
 pub(crate) use numeric::NEGATIVE;
 

@@ -2,10 +2,10 @@
 //!
 //! After an error all messages up to the next Sync are left out (`session.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
@@ -13,11 +13,14 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::EmptyQueryResponse;
 use rowmill::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill::{Outcome, Param, Statement};
+use rowmill::{Connection, Outcome, Param, PlacedAnswer, RowStream, Statement};
 
+use crate::backend::put;
 use crate::client_settings::ClientSettings;
 use crate::decode::{BoundValue, decode};
-use crate::encode::{WireFormat, formats, row_description, wire_columns};
+use crate::encode::{
+    AnswerColumn, WireFormat, answer_columns, formats, has_columns, put_answer, row_description, wire_columns,
+};
 use crate::frame::is_sync_next;
 use crate::portal::{OpenRows, Portal, PortalProgress};
 use crate::server_statement;
@@ -31,7 +34,7 @@ use rowmill::pg_types::PgType;
 
 /// A prepared statement of the protocol, or of SQL's PREPARE.
 pub(crate) struct PreparedOnWire {
-    pub(crate) sql: String,
+    pub(crate) sql: Arc<str>,
     /// The first word, in upper case.
     first: String,
     /// The tag of the statement if it returns rows.
@@ -41,6 +44,34 @@ pub(crate) struct PreparedOnWire {
     /// The numbers of these types, as the client is told. Several numbers are taken as one type.
     oids: Vec<u32>,
     pub(crate) body: PreparedBody,
+    /// How the rows of the statement go to the client, as it was asked for first.
+    told: OnceLock<ToldColumns>,
+}
+
+/// The columns of a result for a client that wants them in certain formats. A client nearly always wants the same ones.
+struct ToldColumns {
+    formats: Vec<WireFormat>,
+    /// The message that describes the columns.
+    description: BytesMut,
+    /// How the rows of a program are written, unless they need a batch.
+    answer: Option<Vec<AnswerColumn>>,
+}
+
+impl ToldColumns {
+    fn new(columns: &Schema, formats: &[WireFormat]) -> ToldColumns {
+        let mut description = BytesMut::new();
+        let format = |index: usize| formats.get(index).copied().unwrap_or(WireFormat::Text);
+        put(&mut description, &row_description(&wire_columns(columns), format));
+        ToldColumns { formats: formats.to_vec(), description, answer: answer_columns(columns, formats) }
+    }
+}
+
+impl PreparedOnWire {
+    /// The columns of the result in these formats, if the engine runs the statement and it has a result.
+    fn told(&self, formats: &[WireFormat]) -> Option<&ToldColumns> {
+        let PreparedBody::Engine { columns: Some(columns), .. } = &self.body else { return None };
+        Some(self.told.get_or_init(|| ToldColumns::new(columns, formats))).filter(|told| told.formats == formats)
+    }
 }
 
 /// What runs a prepared statement.
@@ -78,12 +109,13 @@ impl PgSession {
         let part = match parts.as_slice() {
             [] => {
                 return Ok(PreparedOnWire {
-                    sql: String::new(),
+                    sql: "".into(),
                     first: String::new(),
                     tag: "SELECT",
                     parameters: Vec::new(),
                     oids: Vec::new(),
                     body: PreparedBody::Empty,
+                    told: OnceLock::new(),
                 });
             }
             [part] => part,
@@ -91,7 +123,7 @@ impl PgSession {
                 return Err(WireError::new("42601", "cannot insert multiple commands into a prepared statement").into());
             }
         };
-        let sql = part.sql.clone();
+        let sql: Arc<str> = part.sql.as_str().into();
         let (first, tag) = (first_word(&sql), rows_tag(&sql));
         self.block.check_allowed(&first)?;
         if is_control(&first) || server_statement::is_own(&first, &sql) {
@@ -105,13 +137,14 @@ impl PgSession {
                 parameters: Vec::new(),
                 oids: Vec::new(),
                 body: PreparedBody::Server,
+                told: OnceLock::new(),
             });
         }
         let placed = |error: rowmill::Error| WireError::in_text(&error, text, part.start);
         let typed = self.typed_statement(&sql, oids, &placed)?;
         let TypedStatement { statement, parameters, oids, columns } = typed;
         let body = PreparedBody::Engine { statement, columns };
-        Ok(PreparedOnWire { sql, first, tag, parameters, oids, body })
+        Ok(PreparedOnWire { sql, first, tag, parameters, oids, body, told: OnceLock::new() })
     }
 
     pub(crate) fn bind_message(&mut self, bind: Bind, client: &mut ClientStream) -> StepResult {
@@ -187,6 +220,10 @@ impl PgSession {
             return Ok(());
         }
         let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+        if let Some(told) = portal.statement.as_ref().and_then(|statement| statement.told(&portal.formats)) {
+            client.output.extend_from_slice(&told.description);
+            return Ok(());
+        }
         let columns = match (&portal.statement, portal.open_rows()) {
             (Some(statement), _) => self.columns(statement)?,
             (None, rows) => rows.map(|rows| Arc::clone(rows.schema())),
@@ -214,7 +251,7 @@ impl PgSession {
         let rows_max = u64::try_from(execute.max_rows).ok().filter(|max| *max > 0);
         let (statement, started) = (portal.statement.clone(), Instant::now());
         if let Some(statement) = &statement {
-            self.note_begin(&statement.sql);
+            self.note_begin(Arc::clone(&statement.sql));
         }
         let ran = self.run_portal(&mut portal, rows_max, client);
         if let Some(statement) = statement {
@@ -232,7 +269,19 @@ impl PgSession {
         let statement = portal.statement.clone();
         let tag = statement.as_ref().map_or("FETCH", |statement| statement.tag);
         if let (PortalProgress::Ready, Some(statement)) = (&portal.progress, &statement) {
-            let Some(outcome) = self.start(statement, &portal.values, client)? else { return Ok(()) };
+            // A client that takes the rows in parts needs them as a stream.
+            let told = statement.told(&portal.formats).filter(|_| rows_max.is_none());
+            let answer = told.and_then(|told| told.answer.as_deref());
+            let outcome = match self.start(statement, &portal.values, answer, client)? {
+                StartedPortal::Ended => return Ok(()),
+                StartedPortal::Sent(rows) => {
+                    portal.progress = PortalProgress::Done;
+                    self.put_rows_complete(tag, rows, client);
+                    client.send_full()?;
+                    return Ok(());
+                }
+                StartedPortal::Open(outcome) => outcome,
+            };
             portal.progress = PortalProgress::Done;
             match (outcome, self.columns(statement)?) {
                 (Outcome::Rows(stream), Some(columns)) => {
@@ -276,27 +325,28 @@ impl PgSession {
             return Ok(());
         };
         let Some(columns) = self.columns(&statement)? else { return Ok(()) };
-        if let Some(Outcome::Rows(stream)) = self.start(&statement, &portal.values, client)? {
+        if let StartedPortal::Open(Outcome::Rows(stream)) = self.start(&statement, &portal.values, None, client)? {
             portal.progress = PortalProgress::Rows(OpenRows::described(stream, &columns)?);
         }
         Ok(())
     }
 
-    /// Starts a statement with values for its parameters. `None` if the statement is empty or has ended already.
+    /// Starts a statement with values for its parameters. With `answer`, sends rows that are there at once.
     fn start(
         &mut self,
         prepared: &PreparedOnWire,
         values: &[BoundValue],
+        answer: Option<&[AnswerColumn]>,
         client: &mut ClientStream,
-    ) -> StepResult<Option<Outcome>> {
+    ) -> StepResult<StartedPortal> {
         self.block.check_allowed(&prepared.first)?;
         self.shared.metrics.count_pg();
         let statement = match &prepared.body {
             PreparedBody::Empty => {
                 client.put(&EmptyQueryResponse::new());
-                return Ok(None);
+                return Ok(StartedPortal::Ended);
             }
-            PreparedBody::Server => return self.start_own(prepared, client).map(Some),
+            PreparedBody::Server => return self.start_own(prepared, client).map(StartedPortal::Open),
             PreparedBody::Engine { statement, .. } => statement,
         };
         // Statements up to the next Sync are one transaction. A single one needs none around it, which is what clients
@@ -305,15 +355,19 @@ impl PgSession {
         if reads_only || !is_sync_next(&client.input) {
             self.block.begin_implicit(&mut self.connection, reads_only)?;
         }
-        let run = |params: &[Param<'_>], session: &mut PgSession| statement.run_with(&mut session.connection, params);
-        let outcome = if values.len() <= FEW_PARAMETERS {
+        let connection = &mut self.connection;
+        let mut run = |params: &[Param<'_>]| match answer {
+            Some(columns) => send_in_place(statement, connection, params, columns, client),
+            None => statement.run_with(connection, params).map(StartedPortal::Open),
+        };
+        let started = if values.len() <= FEW_PARAMETERS {
             let mut params = [Param::Null; FEW_PARAMETERS];
             params.iter_mut().zip(values).for_each(|(param, value)| *param = value.param());
-            run(&params[..values.len()], self)
+            run(&params[..values.len()])
         } else {
-            run(&values.iter().map(BoundValue::param).collect::<Vec<_>>(), self)
+            run(&values.iter().map(BoundValue::param).collect::<Vec<_>>())
         };
-        outcome.map(Some).map_err(|error| WireError::in_text(&error, &prepared.sql, 0).into())
+        started.map_err(|error| WireError::in_text(&error, &prepared.sql, 0).into())
     }
 
     fn start_own(&mut self, prepared: &PreparedOnWire, client: &mut ClientStream) -> StepResult<Outcome> {
@@ -335,6 +389,34 @@ impl PgSession {
                 .map_err(|error| WireError::in_text(&error, &prepared.sql, 0).into()),
         }
     }
+}
+
+/// How a portal has started.
+enum StartedPortal {
+    /// Its statement is empty.
+    Ended,
+    /// All of its rows, this many, are among the answers.
+    Sent(u64),
+    /// Its rows are to be sent, or its statement has none.
+    Open(Outcome),
+}
+
+/// Runs a statement. The rows of a program go among the answers at once if they have the types of `columns`.
+fn send_in_place(
+    statement: &Statement,
+    connection: &mut Connection,
+    params: &[Param<'_>],
+    columns: &[AnswerColumn],
+    client: &mut ClientStream,
+) -> rowmill::Result<StartedPortal> {
+    Ok(match statement.run_in_place(connection, params)? {
+        PlacedAnswer::Rows(answer) if has_columns(&answer, columns) => {
+            put_answer(&answer, columns, &mut client.output)?;
+            StartedPortal::Sent(answer.len() as u64)
+        }
+        PlacedAnswer::Rows(answer) => StartedPortal::Open(Outcome::Rows(RowStream::ready(answer.to_batch()?))),
+        PlacedAnswer::Other(outcome) => StartedPortal::Open(outcome),
+    })
 }
 
 fn bound_value(kind: PgType, format: WireFormat, bytes: Option<&Bytes>) -> Result<BoundValue, WireError> {

@@ -133,9 +133,9 @@ impl PgSession {
     }
 
     /// Notes in the list of connections that a statement begins.
-    pub(crate) fn note_begin(&self, sql: &str) {
+    pub(crate) fn note_begin(&self, sql: Arc<str>) {
         if let Some(listed) = &self.listed {
-            listed.begins(sql.into(), self.connection.open_transaction().map(|open| open.began_us));
+            listed.begins(sql, self.connection.open_transaction().map(|open| open.began_us));
         }
     }
 

@@ -33,7 +33,7 @@ impl PgSession {
                 self.block.begin_implicit(&mut self.connection, reads_only)?;
             }
             let started = Instant::now();
-            self.note_begin(&part.sql);
+            self.note_begin(part.sql.as_str().into());
             let ran = self.simple_statement(text, part, &first, client);
             self.log(&part.sql, started, &ran);
             ran?;

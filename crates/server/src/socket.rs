@@ -9,6 +9,7 @@ use pgwire::messages::{Message, PgWireFrontendMessage};
 use rustls::ServerConnection;
 
 use crate::backend::{OUTPUT_BYTES, put};
+use crate::end_signal::EndSignal;
 use crate::frame::{BrokenFrame, next_message};
 use crate::shutdown::StopSignal;
 use crate::spin::WorkingSession;
@@ -18,7 +19,7 @@ use crate::spin::WorkingSession;
 const LINGER: Duration = Duration::from_millis(10);
 
 /// The bytes that are read at a time.
-const READ_BYTES: usize = 16 << 10;
+const READ_BYTES: usize = 64 << 10;
 
 /// What a read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) struct SessionSocket {
     tls: Option<Box<ServerConnection>>,
     stalled: Duration,
     working: WorkingSession,
+    /// The place into which bytes are read. Room for them in the input would have to be cleared for each message.
+    arrived: Box<[u8]>,
 }
 
 impl SessionSocket {
@@ -50,7 +53,8 @@ impl SessionSocket {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LINGER))?;
         stream.set_write_timeout(Some(stalled))?;
-        Ok(SessionSocket { stream, tls, stalled, working })
+        let arrived = vec![0; READ_BYTES].into_boxed_slice();
+        Ok(SessionSocket { stream, tls, stalled, working, arrived })
     }
 
     /// Gives the socket back to the network threads.
@@ -59,7 +63,8 @@ impl SessionSocket {
         Ok((self.stream, self.tls))
     }
 
-    fn read_once(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+    fn read_once(&mut self) -> io::Result<usize> {
+        let bytes = &mut self.arrived[..];
         match &mut self.tls {
             None => self.stream.read(bytes),
             Some(tls) => match rustls::Stream::new(&mut **tls, &mut self.stream).read(bytes) {
@@ -73,15 +78,13 @@ impl SessionSocket {
     /// Reads what has arrived.
     pub(crate) fn read(&mut self, input: &mut BytesMut) -> io::Result<Arrival> {
         self.working.spin(&self.stream);
-        let start = input.len();
-        input.resize(start + READ_BYTES, 0);
         let read = loop {
-            match self.read_once(&mut input[start..]) {
+            match self.read_once() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read,
             }
         };
-        input.truncate(start + *read.as_ref().unwrap_or(&0));
+        input.extend_from_slice(&self.arrived[..*read.as_ref().unwrap_or(&0)]);
         match read {
             Ok(0) => Ok(Arrival::End),
             Ok(_) => Ok(Arrival::Bytes),
@@ -90,8 +93,9 @@ impl SessionSocket {
         }
     }
 
-    /// Reads bytes that must come, for example the next part of a COPY. Fails if the client stalls or the server stops.
-    pub(crate) fn read_more(&mut self, input: &mut BytesMut, stop: &StopSignal) -> io::Result<()> {
+    /// Reads bytes that must come, for example the next part of a COPY. Fails if the client stalls, if the server stops,
+    /// or if another connection ends this one.
+    fn read_more(&mut self, input: &mut BytesMut, stop: &StopSignal, ending: &EndSignal) -> io::Result<()> {
         let since = Instant::now();
         loop {
             match self.read(input)? {
@@ -99,6 +103,9 @@ impl SessionSocket {
                 Arrival::End => return Err(ErrorKind::UnexpectedEof.into()),
                 Arrival::Nothing if stop.is_stopping() => {
                     return Err(io::Error::new(ErrorKind::ConnectionAborted, "the server stops"));
+                }
+                Arrival::Nothing if ending.is_given() => {
+                    return Err(io::Error::new(ErrorKind::ConnectionAborted, "another connection has ended it"));
                 }
                 Arrival::Nothing if since.elapsed() > self.stalled => {
                     return Err(io::Error::new(ErrorKind::TimedOut, "the client sends nothing"));
@@ -186,12 +193,16 @@ impl ClientStream {
     }
 
     /// Waits for a message that must come.
-    pub(crate) fn wait_for_message(&mut self, stop: &StopSignal) -> Result<PgWireFrontendMessage, NoMessage> {
+    pub(crate) fn wait_for_message(
+        &mut self,
+        stop: &StopSignal,
+        ending: &EndSignal,
+    ) -> Result<PgWireFrontendMessage, NoMessage> {
         loop {
             if let Some(message) = self.next_message()? {
                 return Ok(message);
             }
-            self.socket.read_more(&mut self.input, stop)?;
+            self.socket.read_more(&mut self.input, stop, ending)?;
         }
     }
 

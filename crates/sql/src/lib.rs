@@ -129,7 +129,7 @@ pub use rowmill_plan::{Constant, Volatility};
 pub use running_statements::{ClientInfo, RunningStatement, RunningStatements};
 pub use scram_verifier::{ITERATIONS as SCRAM_ITERATIONS, ScramKey, ScramVerifier, token_hash};
 pub use session::temporary::drop_left_temporary_tables;
-pub use session::{Admission, AdmissionGuard, CancelHandle, Session};
+pub use session::{Admission, AdmissionGuard, CancelHandle, PlacedOutcome, Session};
 pub use session_objects::{HostFunction, ScalarBody, TableBody};
 pub use shape::{ORIGIN, StatementShape};
 pub use splitter::{SqlSplitter, TextStatement};

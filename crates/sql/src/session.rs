@@ -27,6 +27,7 @@ use rowmill_query::memory_rows::MemoryRows;
 use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers, Transaction};
 
 use self::elsewhere::SessionDatabases;
+pub use self::execution::PlacedOutcome;
 use self::lost_rows::LostRows;
 use crate::access::Authority;
 use crate::advisory_locks::{ConnectionLocks, LockSpan};

@@ -296,6 +296,6 @@ fn micros_since_2000(value: i64, unit: TimeUnit) -> i64 {
     micros.saturating_sub(EPOCH_MICROS)
 }
 
-fn put_integer(value: impl itoa::Integer, out: &mut BytesMut) {
+pub(super) fn put_integer(value: impl itoa::Integer, out: &mut BytesMut) {
     out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }

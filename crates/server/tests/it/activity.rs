@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::SinkExt;
 use rowmill::Database;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
@@ -163,5 +164,21 @@ fn a_role_sees_and_ends_only_what_it_may() {
         assert!(own.is_ok_and(|rows| rows.len() > 1) || texts(&bob, "SELECT 1").await == ["1"]);
         assert_eq!(texts(&root, &format!("SELECT pg_terminate_backend({pid})")).await, ["t"]);
         until(&root, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'bob'", &["0"]).await;
+    });
+}
+
+#[test]
+fn pg_terminate_backend_ends_a_copy_that_waits_for_its_client() {
+    let server = TestServer::start();
+    runtime().block_on(async {
+        let (watcher, worker) = (server.client().await, client_of(&server, "ada", "").await);
+        watcher.batch_execute("CREATE TABLE t (a BIGINT)").await.unwrap();
+        let pid = texts(&worker, "SELECT pg_backend_pid()").await.remove(0);
+        let mut copy = Box::pin(worker.copy_in::<_, bytes::Bytes>("COPY t FROM STDIN").await.unwrap());
+        copy.send(bytes::Bytes::from_static(b"1\n2\n")).await.unwrap();
+        assert_eq!(texts(&watcher, &format!("SELECT pg_terminate_backend({pid})")).await, ["t"]);
+        until(&watcher, "SELECT usename FROM pg_stat_activity", &["tester"]).await;
+        assert!(copy.as_mut().finish().await.is_err());
+        assert_eq!(texts(&watcher, "SELECT count(*) FROM t").await, ["0"]);
     });
 }

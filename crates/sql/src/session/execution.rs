@@ -50,6 +50,15 @@ enum StatementOrigin {
     Text,
 }
 
+/// The answer of a statement whose rows may stay where its program has put them.
+#[derive(Debug)]
+pub enum PlacedOutcome {
+    /// A program has run. [`Session::rows`] has its rows.
+    Rows,
+    /// Any other answer.
+    Other(Outcome),
+}
+
 /// The result of a program. Its rows are in the session's [`ResultRows`].
 struct Ran {
     program: ProgramPlace,
@@ -111,7 +120,19 @@ impl Session {
         Ok(changed)
     }
 
-    /// Returns the rows of the last statement that [`Session::ask`] ran.
+    /// Runs a prepared statement, as [`Session::run`] does, but leaves the rows of a program where they are.
+    pub fn run_in_place(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<PlacedOutcome> {
+        let Some(ran) = self.run_program(StatementOrigin::Prepared, statement, parameters)? else {
+            return Ok(PlacedOutcome::Other(self.run_without_program(statement, parameters)?));
+        };
+        let program = self.statements.program(ran.program);
+        Ok(match program.schema {
+            Some(_) => PlacedOutcome::Rows,
+            None => PlacedOutcome::Other(Outcome::Changed { tag: program.tag, rows: ran.changed }),
+        })
+    }
+
+    /// Returns the rows of the last statement that [`Session::ask`] or [`Session::run_in_place`] ran.
     #[inline]
     pub fn rows(&self) -> &ResultRows {
         &self.rows
@@ -125,8 +146,14 @@ impl Session {
     ) -> Result<Outcome> {
         match self.run_program(origin, statement, parameters)? {
             Some(ran) => self.outcome(&ran),
-            None if self.add_row(statement, parameters)? => Ok(Outcome::Changed { tag: "INSERT", rows: 1 }),
-            None => self.run_in_engine(statement, &constants(parameters)),
+            None => self.run_without_program(statement, parameters),
+        }
+    }
+
+    fn run_without_program(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<Outcome> {
+        match self.add_row(statement, parameters)? {
+            true => Ok(Outcome::Changed { tag: "INSERT", rows: 1 }),
+            false => self.run_in_engine(statement, &constants(parameters)),
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct SessionSocket {
     tls: Option<Box<ServerConnection>>,
     stalled: Duration,
     working: WorkingSession,
-    /// The place into which bytes are read. Room for them in the input would have to be cleared for each message.
+    /// The place into which bytes are read. Reading into the input itself would clear room for them at each message.
     arrived: Box<[u8]>,
 }
 

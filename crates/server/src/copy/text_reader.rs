@@ -7,7 +7,7 @@
 //! Every value gets quotes, and NULL is the bare text `\N`, so that no value can be taken for NULL or for an empty
 //! line. Truth values and arrays are written as the engine writes them.
 
-use std::io::Write;
+use std::borrow::Cow;
 
 use crate::decode::{BoundValue, decode, utf8};
 use crate::encode::{CopyTextFormat, WireFormat};
@@ -42,11 +42,15 @@ impl TextCopyReader {
     /// Takes the next piece of the data and appends its whole lines as CSV to `csv`.
     pub(super) fn push(&mut self, piece: &[u8], csv: &mut Vec<u8>) -> Result<(), WireError> {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            // Nearly all lines come as a whole and need no copy.
+            if self.partial.is_empty()
+                && let Some(line) = whole_line(part)
+            {
+                self.line(line, csv)?;
+                continue;
+            }
             self.partial.extend_from_slice(part);
-            let Some(line) = self.partial.strip_suffix(b"\n") else { break };
-            // An odd number of backslashes before the end of the line makes it a part of the value.
-            let backslashes = line.iter().rev().take_while(|byte| **byte == b'\\').count();
-            if backslashes % 2 == 0 {
+            if whole_line(&self.partial).is_some() {
                 let line = std::mem::take(&mut self.partial);
                 self.line(&line[..line.len() - 1], csv)?;
             }
@@ -79,7 +83,7 @@ impl TextCopyReader {
             self.lines += 1;
             return Ok(());
         }
-        let fields = fields(line, self.format.delimiter);
+        let fields = fields(line, self.format.delimiter, self.kinds.len());
         if fields.len() != self.kinds.len() {
             return Err(self.wrong(format_args!("it has {} fields, {} are needed", fields.len(), self.kinds.len())));
         }
@@ -102,9 +106,18 @@ impl TextCopyReader {
     }
 }
 
-/// Cuts a line at its delimiters. A backslash takes the next character with it.
-fn fields(line: &[u8], delimiter: u8) -> Vec<&[u8]> {
-    let mut fields = Vec::new();
+/// Returns a line without its line break, or `None` if its end has not come. An odd number of backslashes before the
+/// line break makes it a part of the value.
+fn whole_line(bytes: &[u8]) -> Option<&[u8]> {
+    let line = bytes.strip_suffix(b"\n")?;
+    let backslashes = line.iter().rev().take_while(|byte| **byte == b'\\').count();
+    (backslashes % 2 == 0).then_some(line)
+}
+
+/// Cuts a line at its delimiters. A backslash takes the next character with it. `expected` is the number of fields that
+/// the line should have.
+fn fields(line: &[u8], delimiter: u8, expected: usize) -> Vec<&[u8]> {
+    let mut fields = Vec::with_capacity(expected);
     let (mut start, mut at) = (0, 0);
     while at < line.len() {
         match line[at] {
@@ -122,7 +135,10 @@ fn fields(line: &[u8], delimiter: u8) -> Vec<&[u8]> {
 }
 
 /// Reads the escapes of a field: `\n`, `\t` and the like, three octal digits, `\x` and two hexadecimal ones.
-fn unescaped(raw: &[u8]) -> Vec<u8> {
+fn unescaped(raw: &[u8]) -> Cow<'_, [u8]> {
+    if !raw.contains(&b'\\') {
+        return Cow::Borrowed(raw);
+    }
     let mut value = Vec::with_capacity(raw.len());
     let mut rest = raw;
     while let Some((&first, after)) = rest.split_first() {
@@ -157,7 +173,7 @@ fn unescaped(raw: &[u8]) -> Vec<u8> {
             other => value.push(other),
         }
     }
-    value
+    Cow::Owned(value)
 }
 
 /// Appends a value with quotes, in the form in which the engine reads it.
@@ -176,12 +192,9 @@ pub(super) fn put_value(kind: PgType, text: &str, csv: &mut Vec<u8>) -> Result<(
 
 fn put_quoted(text: &str, csv: &mut Vec<u8>) {
     csv.push(b'"');
-    for (index, part) in text.split('"').enumerate() {
-        if index > 0 {
-            csv.extend_from_slice(b"\"\"");
-        }
-        // Writing to a vector cannot fail.
-        let _ = csv.write_all(part.as_bytes());
+    match text.as_bytes().contains(&b'"') {
+        true => csv.extend_from_slice(text.replace('"', "\"\"").as_bytes()),
+        false => csv.extend_from_slice(text.as_bytes()),
     }
     csv.push(b'"');
 }

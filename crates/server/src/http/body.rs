@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::failure;
 
 /// The most bytes that are set aside for a body before it comes. A client may claim a length and send nothing.
-const RESERVED_BYTES_MAX: u64 = 16 << 20;
+const RESERVED_BYTES_MAX: u64 = 4 << 20;
 
 /// Why a body did not come whole.
 #[derive(Debug)]

@@ -112,6 +112,7 @@ impl LineColumn {
     }
 
     /// Checks that the column takes a value. Returns the reason if it does not.
+    #[inline]
     pub(super) fn check(&self, value: &LineValue<'_>) -> Result<(), String> {
         let fits = match (&self.values, value) {
             (GatheredValues::Integer(_, least, greatest), LineValue::Integer(value)) => {
@@ -146,6 +147,7 @@ impl LineColumn {
     }
 
     /// Adds a value that [`LineColumn::check`] has passed, as the value of the row `row`.
+    #[inline]
     pub(super) fn push(&mut self, row: usize, value: &LineValue<'_>) {
         self.values.pad(row);
         match (&mut self.values, value) {

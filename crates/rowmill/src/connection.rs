@@ -275,6 +275,16 @@ impl Connection {
         }
     }
 
+    /// Ends a name of a prepared statement, as `DEALLOCATE` does. Returns whether there was one.
+    pub fn end_statement_name(&mut self, name: &str) -> bool {
+        self.session.end_statement_name(name)
+    }
+
+    /// Whether `PREPARE` or [`Statement::set_name`] has given a prepared statement this name.
+    pub fn has_named_statement(&self, name: &str) -> bool {
+        self.session.has_named_statement(name)
+    }
+
     /// Parses one statement without looking at the tables that it names. [`Connection::shape`] does that later, with
     /// the types that a client gives to the parameters.
     pub fn parse(&mut self, sql: &str) -> Result<Statement> {

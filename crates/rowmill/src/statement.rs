@@ -58,6 +58,24 @@ impl Statement {
         &self.0.parsed
     }
 
+    /// Gives the statement a name in a connection, as `PREPARE name AS ...` does: `EXECUTE` runs it by that name, and
+    /// `DEALLOCATE` ends the name.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// let double = connection.prepare("SELECT 2 * $1")?;
+    /// double.set_name(&mut connection, "double")?;
+    /// assert!(connection.has_named_statement("double"));
+    /// assert_eq!(connection.query("EXECUTE double(21)")?.rows()?[0].get::<i64>(0)?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_name(&self, connection: &mut Connection, name: &str) -> Result<()> {
+        connection.session().name_statement(name, &self.0.parsed)
+    }
+
     /// The SQL text of the statement.
     pub fn text(&self) -> &str {
         self.0.parsed.text()

@@ -237,7 +237,10 @@ impl PgSession {
         // Closing something that does not exist is no error.
         let name = close.name.as_deref().unwrap_or_default();
         match close.target_type {
-            TARGET_TYPE_BYTE_STATEMENT => drop(self.statements.remove(name)),
+            TARGET_TYPE_BYTE_STATEMENT => {
+                self.statements.remove(name);
+                self.connection.end_statement_name(name);
+            }
             _ => drop(self.portals.remove(name)),
         }
         client.put(&CloseComplete::new());

@@ -234,50 +234,49 @@ impl PgSession {
         self.statements.clear();
         self.portals.clear();
         self.connection.drop_temporary_tables()?;
-        self.connection.execute_batch("RESET ALL")?;
+        self.connection.execute_batch("DEALLOCATE ALL; RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
         self.note_application();
         Ok(())
     }
 
+    /// Runs PREPARE. The engine keeps the statement for EXECUTE, and the session for messages of the protocol that name
+    /// it.
     fn sql_prepare(&mut self, sql: &str) -> StepResult {
         let mut lexemes = placed_words(sql).skip(1);
         let name = lexemes.next().map(|(_, word)| name_of(&word)).ok_or_else(|| syntax("PREPARE takes a name"))?;
-        // The types of parameters follow from their places, so the list of types may be passed over.
-        let at = lexemes.find(|(_, word)| word.kind == LexemeKind::Word && word.text.eq_ignore_ascii_case("as"));
-        let (at, word) = at.ok_or_else(|| syntax("PREPARE name AS is followed by a statement"))?;
-        let start = at + word.text.len();
         if self.statements.contains_key(&name) {
             return Err(WireError::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
         }
-        let prepared = self.prepare(sql[start..].trim(), &[])?;
-        self.statements.insert(name, Arc::new(prepared));
-        Ok(())
+        self.run_by_engine(sql)?;
+        let at = lexemes.find(|(_, word)| word.kind == LexemeKind::Word && word.text.eq_ignore_ascii_case("as"));
+        let (at, word) = at.ok_or_else(|| syntax("PREPARE name AS is followed by a statement"))?;
+        match self.prepare(sql[at + word.text.len()..].trim(), &[]) {
+            Ok(prepared) => {
+                self.statements.insert(name, Arc::new(prepared));
+                Ok(())
+            }
+            Err(fault) => {
+                self.connection.end_statement_name(&name);
+                Err(fault)
+            }
+        }
     }
 
+    /// Runs EXECUTE. The engine does it, also for a statement that the protocol has prepared.
     fn sql_execute(&mut self, sql: &str) -> StepResult<Outcome> {
-        let mut lexemes = placed_words(sql).skip(1);
-        let name = lexemes.next().map(|(_, word)| name_of(&word)).ok_or_else(|| syntax("EXECUTE takes a name"))?;
+        let name = words(sql).nth(1).map(|word| name_of(&word)).ok_or_else(|| syntax("EXECUTE takes a name"))?;
         let prepared = self.statement_named(&name)?;
+        if self.connection.has_named_statement(&name) {
+            return self.run_by_engine(sql);
+        }
         let PreparedBody::Engine { statement, .. } = &prepared.body else {
             return Err(WireError::new(UNSUPPORTED, "EXECUTE takes a query or a change of rows").into());
         };
-        let values = match lexemes.next() {
-            Some((at, open)) if open.text == "(" => {
-                // Only the outer parentheses go: the values may be calls.
-                let list = sql[at + open.text.len()..].trim_end();
-                let values = format!("SELECT {}", list.strip_suffix(')').unwrap_or(list));
-                self.connection.query(&values)?.rows()?
-            }
-            _ => Vec::new(),
-        };
-        let mut bound = Vec::new();
-        if let Some(row) = values.first() {
-            for index in 0..row.len() {
-                bound.push(rowmill::Value::from(row.get::<Option<String>>(index)?));
-            }
-        }
-        Ok(statement.run(&mut self.connection, &bound)?)
+        statement.set_name(&mut self.connection, &name)?;
+        let ran = self.run_by_engine(sql);
+        self.connection.end_statement_name(&name);
+        ran
     }
 
     fn sql_deallocate(&mut self, sql: &str) -> StepResult {
@@ -285,17 +284,21 @@ impl PgSession {
         match names.next() {
             Some(all) if all.kind == LexemeKind::Word && all.text.eq_ignore_ascii_case("all") => {
                 self.statements.clear();
+                self.run_by_engine("DEALLOCATE ALL")?;
                 Ok(())
             }
             Some(name) => {
                 let name = name_of(&name);
-                match self.statements.remove(&name) {
-                    Some(_) => Ok(()),
-                    None => Err(no_statement(&name).into()),
-                }
+                self.statements.remove(&name).ok_or_else(|| no_statement(&name))?;
+                self.connection.end_statement_name(&name);
+                Ok(())
             }
             None => Err(syntax("DEALLOCATE takes a name").into()),
         }
+    }
+
+    fn run_by_engine(&mut self, sql: &str) -> StepResult<Outcome> {
+        self.connection.run_one(sql, &[]).map_err(|error| WireError::in_text(&error, sql, 0).into())
     }
 
     fn declare_cursor(&mut self, sql: &str) -> StepResult {

@@ -104,8 +104,14 @@ fn statements_and_cursors_of_sql_work() {
         assert_eq!(rows(&client.simple_query("EXECUTE pick(7)").await.unwrap()), ["8", "9"]);
         // The values may be calls.
         assert_eq!(rows(&client.simple_query("EXECUTE pick(abs(-7))").await.unwrap()), ["8", "9"]);
+        // The types and the number of the values are those of PREPARE.
+        client.batch_execute("PREPARE kind (smallint) AS SELECT pg_typeof($1)").await.unwrap();
+        assert_eq!(rows(&client.simple_query("EXECUTE kind(7)").await.unwrap()), ["SMALLINT"]);
+        assert!(client.batch_execute("EXECUTE kind").await.is_err());
+        assert!(client.batch_execute("PREPARE kind AS SELECT 1").await.is_err());
         client.batch_execute("DEALLOCATE pick").await.unwrap();
         assert!(client.batch_execute("EXECUTE pick(7)").await.is_err());
+        client.batch_execute("DISCARD ALL; PREPARE kind AS SELECT 1").await.unwrap();
 
         client.batch_execute("BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT n FROM t ORDER BY n").await.unwrap();
         assert_eq!(rows(&client.simple_query("FETCH 2 FROM c").await.unwrap()), ["0", "1"]);

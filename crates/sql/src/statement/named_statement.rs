@@ -9,7 +9,7 @@ use rowmill_plan::Constant;
 use super::named_type::sql_type;
 use crate::outcome::Outcome;
 use crate::parse::{NamedStatement, Statement};
-use crate::session::Work;
+use crate::session::{Session, Work};
 
 /// The most prepared statements that a connection keeps by name.
 const NAMED_MAX: usize = 10_000;
@@ -44,15 +44,40 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &NamedStatement) -> Result<Out
     }
 }
 
+impl Session {
+    /// Gives a prepared statement a name, by which `EXECUTE` and `DEALLOCATE` find it.
+    pub fn name_statement(&mut self, name: &str, statement: &Statement) -> Result<()> {
+        self.check_new_name(name)?;
+        let kept = KeptStatement { statement: statement.clone(), types: Vec::new() };
+        self.named_statements.insert(name.to_owned(), kept);
+        Ok(())
+    }
+
+    /// Ends a name of a prepared statement. Returns whether there was one.
+    pub fn end_statement_name(&mut self, name: &str) -> bool {
+        self.named_statements.remove(name).is_some()
+    }
+
+    /// Whether a prepared statement has a name.
+    pub fn has_named_statement(&self, name: &str) -> bool {
+        self.named_statements.contains_key(name)
+    }
+
+    fn check_new_name(&self, name: &str) -> Result<()> {
+        if self.has_named_statement(name) {
+            let message = format!("there is a prepared statement \"{name}\" already");
+            return Err(Error::new(ErrorKind::DuplicateObject, message).hint(format!("DEALLOCATE {name} ends it")));
+        }
+        if self.named_statements.len() >= NAMED_MAX {
+            let message = format!("the connection has {NAMED_MAX} prepared statements");
+            return Err(Error::new(ErrorKind::StatementTooComplex, message).hint("DEALLOCATE ALL ends them"));
+        }
+        Ok(())
+    }
+}
+
 fn prepare(work: &mut Work<'_>, name: &str, types: Vec<SqlType>, text: &str) -> Result<Outcome> {
-    if work.session.named_statements.contains_key(name) {
-        let message = format!("there is a prepared statement \"{name}\" already");
-        return Err(Error::new(ErrorKind::DuplicateObject, message).hint(format!("DEALLOCATE {name} ends it")));
-    }
-    if work.session.named_statements.len() >= NAMED_MAX {
-        let message = format!("the connection has {NAMED_MAX} prepared statements");
-        return Err(Error::new(ErrorKind::StatementTooComplex, message).hint("DEALLOCATE ALL ends them"));
-    }
+    work.session.check_new_name(name)?;
     let statement = work.session.parse_one(text)?;
     if !statement.is_repeated() {
         let message = "PREPARE takes a query or a change of rows";

@@ -167,7 +167,7 @@ impl Statement {
         let session = connection.session();
         Ok(match session.run_in_place(&self.0.parsed, params)? {
             PlacedOutcome::Rows => PlacedAnswer::Rows(Answer::new(session.rows(), 0)),
-            PlacedOutcome::Other(outcome) => PlacedAnswer::Other(outcome.outside()),
+            PlacedOutcome::Other(outcome) => PlacedAnswer::Other(outcome.outside(session.zone())),
         })
     }
 

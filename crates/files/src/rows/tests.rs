@@ -295,7 +295,7 @@ fn unusable_statistics_lose_no_rows() {
     let check = |what: &str, predicate: Predicate, change: &dyn Fn(usize, &Statistics) -> Option<Statistics>| {
         write_parquet(&path, &rows(0..3_000), small_pages());
         with_statistics(&path, change);
-        let found = read(&open(&path), &[0], &[predicate], 2).expect("read");
+        let found = read(&*open(&path), &[0], &[predicate], 2).expect("read");
         assert_eq!(numbers(&found, 0), all, "{what}");
     };
     let nothing_less = || number(0, CompareOp::Less, -5);
@@ -345,7 +345,7 @@ fn unusable_statistics_lose_no_rows() {
         assert_eq!(column, 0);
         Some(Statistics::int64(ids.min_opt().copied(), ids.max_opt().copied(), None, None, true))
     });
-    let found = read(&open(&path), &[0], &[number(0, CompareOp::Equal, 1_500)], 1).expect("read");
+    let found = read(&*open(&path), &[0], &[number(0, CompareOp::Equal, 1_500)], 1).expect("read");
     assert_eq!(numbers(&found, 0), (1_000..2_000).collect::<Vec<_>>());
 }
 
@@ -404,10 +404,10 @@ fn damaged_indexes_and_filters_never_affect_other_row_groups() {
             }
             std::fs::write(&path, &bytes).expect("written");
             // Damaged values cannot be told from correct ones. Only returning matters here.
-            let _ = read(&open(&path), &[0, 1], &[number(0, CompareOp::Equal, 1_450)], 1);
-            let others = read(&open(&path), &[0], &[number(0, CompareOp::Equal, 2_450)], 1).expect("not affected");
+            let _ = read(&*open(&path), &[0, 1], &[number(0, CompareOp::Equal, 1_450)], 1);
+            let others = read(&*open(&path), &[0], &[number(0, CompareOp::Equal, 2_450)], 1).expect("not affected");
             assert_eq!(others.num_rows(), 100);
-            assert_eq!(read(&open(&path), &[0], &[], 1).expect("no index is needed").num_rows(), 3_000);
+            assert_eq!(read(&*open(&path), &[0], &[], 1).expect("no index is needed").num_rows(), 3_000);
         }
     }
     // An index outside of the file should be ignored.
@@ -429,7 +429,7 @@ fn damaged_indexes_and_filters_never_affect_other_row_groups() {
     let changed = builder.set_row_groups(groups.collect()).build();
     ParquetMetaDataWriter::new(&mut bytes, &changed).finish().expect("written");
     std::fs::write(&path, &bytes).expect("written");
-    let found = read(&open(&path), &[0], &[number(0, CompareOp::Equal, 1_450)], 1).expect("read");
+    let found = read(&*open(&path), &[0], &[number(0, CompareOp::Equal, 1_450)], 1).expect("read");
     assert_eq!(numbers(&found, 0), (1_000..2_000).collect::<Vec<_>>(), "the row group is still found");
 }
 
@@ -495,6 +495,6 @@ fn unsigned_numbers_stay_unsigned() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     write_parquet(&path, &rows(0..10), small_pages());
-    let found = read(&open(&path), &[2], &[], 1).expect("read");
+    let found = read(&*open(&path), &[2], &[], 1).expect("read");
     assert_eq!(found.column(0).as_primitive::<UInt32Type>().value(0), u32::MAX);
 }

@@ -2,16 +2,24 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arrow::util::pretty::pretty_format_batches;
+use arrow::util::display::array_value_to_string;
 
 use super::*;
 
+/// The rows of a table, a line each.
 fn read(file: &SqliteFile, table: &str) -> Result<String> {
     let table = file.require_table(table)?;
     let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
     let source = table.open(&columns, &[], 2, 1, &Cancel::new())?;
-    let batches = source.worker().collect::<Result<Vec<_>>>()?;
-    Ok(pretty_format_batches(&batches).unwrap().to_string())
+    let mut lines = String::new();
+    for batch in source.worker() {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            let cells = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
+            lines += &format!("{}\n", cells.collect::<Vec<_>>().join("|"));
+        }
+    }
+    Ok(lines)
 }
 
 #[test]
@@ -30,12 +38,14 @@ fn values_are_converted_to_the_type_of_their_column() {
     let file = SqliteFile::open(path.to_str().unwrap(), false, &FileFolders::default()).unwrap();
     assert_eq!(file.table_names().unwrap(), ["T", "bad", "none"]);
     let rows = read(&file, "t").unwrap();
-    assert!(rows.contains("| 1 | x | 2.0 | 2024-02-29 | 2024-02-29T12:00:01.500 | true  | 2.0 |"), "{rows}");
-    assert!(rows.contains("|   | 5 |     | 1970-01-02 | 1970-01-01T00:00:01     | false | z   |"), "{rows}");
+    assert_eq!(
+        rows,
+        "1|x|2.0|2024-02-29|2024-02-29T12:00:01.500|true|2.0\n|5||1970-01-02|1970-01-01T00:00:01|false|z\n"
+    );
     let error = read(&file, "bad").unwrap_err();
     assert_eq!(error.message(), "column a of bad: 'x' is not a value of type BIGINT");
     let text = SqliteFile::open(path.to_str().unwrap(), true, &FileFolders::default()).unwrap();
-    assert!(read(&text, "bad").unwrap().contains("| x |"));
+    assert_eq!(read(&text, "bad").unwrap(), "1\nx\n");
     read(&file, "none").unwrap();
     let error = read(&file, "noone").unwrap_err();
     assert_eq!(error.hint_text(), Some("did you mean none?"));

@@ -247,7 +247,7 @@ fn conditions_lose_no_row_of_any_type() {
             .set_coerce_types(rng.random());
         write_parquet(&path, &batch, properties);
         let source = open(&path);
-        let whole = read(&source, &[0, 1, 2], &[], 1).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let whole = read(&*source, &[0, 1, 2], &[], 1).unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert_eq!(whole.num_rows(), ROWS);
         for (column, written) in columns.iter().enumerate() {
             assert_eq!(whole.column(column + 1).null_count(), written.null_count(), "{kind}");
@@ -255,7 +255,7 @@ fn conditions_lose_no_row_of_any_type() {
         let values: Vec<ArrayRef> = whole.columns().iter().map(canonical).collect();
         for _ in 0..40 {
             let predicate = condition(rng, &values, 2);
-            let left = read(&source, &[0, 1, 2], std::slice::from_ref(&predicate), 1).expect("read");
+            let left = read(&*source, &[0, 1, 2], std::slice::from_ref(&predicate), 1).expect("read");
             let name = |column: usize| ["id", "a", "b"][column].to_owned();
             assert_eq!(
                 passing(&left, &predicate),
@@ -286,7 +286,7 @@ fn nan_is_never_pruned_although_statistics_omit_it() {
     write_parquet(&path, &batch, small_pages());
     let source = open(&path);
     let float = |op, value: f64| compare(1, op, Float64Array::from(vec![value]));
-    let ids = |predicates: &[Predicate]| numbers_of(&read(&source, &[0], predicates, 1).expect("read"));
+    let ids = |predicates: &[Predicate]| numbers_of(&read(&*source, &[0], predicates, 1).expect("read"));
     // Any page may have a NaN, which is greater than 5,000.
     assert_eq!(ids(&[float(CompareOp::Greater, 5_000.0)]).len(), 2_000);
     assert_eq!(ids(&[float(CompareOp::Equal, f64::NAN)]).len(), 2_000);
@@ -327,11 +327,11 @@ fn int96_timestamps_are_never_pruned() {
     group.close().expect("closed");
     writer.close().expect("closed");
     let source = open(&path);
-    let all = read(&source, &[0], &[], 1).expect("read");
+    let all = read(&*source, &[0], &[], 1).expect("read");
     let value = all.column(0).slice(0, 1);
     for op in [CompareOp::Less, CompareOp::Equal, CompareOp::Greater] {
         let predicate = Predicate::Compare { column: 0, op, value: Arc::clone(&value) };
-        let left = read(&source, &[0], &[predicate], 1).expect("read");
+        let left = read(&*source, &[0], &[predicate], 1).expect("read");
         assert_eq!(left.num_rows(), 4, "{op}");
     }
 }
@@ -348,6 +348,6 @@ fn values_of_another_type_exclude_no_rows() {
         new_null_array(&DataType::Int64, 1),
     ] {
         let predicate = Predicate::Compare { column: 0, op: CompareOp::Equal, value };
-        assert_eq!(read(&source, &[0], &[predicate], 1).expect("read").num_rows(), 1_000);
+        assert_eq!(read(&*source, &[0], &[predicate], 1).expect("read").num_rows(), 1_000);
     }
 }

@@ -201,6 +201,11 @@ fn needs_database(file: &Path, sql: &str) -> bool {
         // Arrows of JSON are read by the parser of sessions.
         "json.slt",
         "functions/rows.slt",
+        "advisory_locks.slt",
+        "attach.slt",
+        "enum.slt",
+        "search_path.slt",
+        "session_zone.slt",
     ];
     let is_expanded = |function: &ExpansionSpec| {
         std::iter::once(&function.name).chain(function.aliases).any(|name| sql.contains(&format!("{name}(")))

@@ -139,6 +139,7 @@ const ELSEWHERE: &[&str] = &[
 const CHANGING: &[&str] = &[
     "alter_table",
     "analyze",
+    "attach",
     "changes",
     "changing_with",
     "columnar_rules",
@@ -146,11 +147,14 @@ const CHANGING: &[&str] = &[
     "copy_csv",
     "copy_json",
     "copy_types",
+    "enum",
     "export_database",
+    "map",
     "materialized",
     "materialized_view",
     "primary_key",
     "schema",
+    "search_path",
     "sequence",
     "temporary_table",
     "time_table_clauses",
@@ -164,7 +168,8 @@ const CHANGING: &[&str] = &[
 const WITH_TIME_CLAUSES: &[&str] = &["joins", "latest", "sample_by", "wide_decimal_rows", "zones"];
 
 /// Files whose queries call functions that only sessions have, or that only the parser of sessions reads.
-const WITH_SESSION_FUNCTIONS: &[&str] = &["comment", "json", "macro", "pivot", "role", "rows", "short_forms"];
+const WITH_SESSION_FUNCTIONS: &[&str] =
+    &["comment", "json", "json_parts", "macro", "pivot", "role", "rows", "short_forms"];
 
 /// The result that a file expects for a statement.
 enum Expected {

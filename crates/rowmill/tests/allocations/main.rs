@@ -102,7 +102,8 @@ fn database(blocks: u64) -> (Database, Connection) {
     }
     let plan = connection.query("EXPLAIN SELECT n FROM t").unwrap().rows().unwrap();
     let scan: String = plan[1].get(0).unwrap();
-    assert!(scan.contains(&format!(", {blocks} blocks, {rows} rows")), "{scan}");
+    let unit = if blocks == 1 { "block" } else { "blocks" };
+    assert!(scan.contains(&format!(", {blocks} {unit}, {rows} rows")), "{scan}");
     (database, connection)
 }
 

@@ -16,7 +16,8 @@ use std::cmp::Ordering;
 use arrow::array::{Array, ArrayRef, make_comparator};
 use arrow::compute::SortOptions;
 use rowmill_expr::kernels::cast::cast;
-use rowmill_plan::{CompareOp, Predicate};
+use rowmill_expr::kernels::compare::satisfies;
+use rowmill_plan::Predicate;
 
 /// What a file has for a column of the union.
 pub(crate) enum UnionPlace<'a> {
@@ -50,7 +51,7 @@ pub(crate) fn predicates_for<'a>(
 fn is_never_true<'a>(predicate: &Predicate, place: &dyn Fn(usize) -> UnionPlace<'a>) -> bool {
     match predicate {
         Predicate::Compare { column, op, value } => match place(*column) {
-            UnionPlace::Value(own) => compare(own, value).is_some_and(|order| !holds(*op, order)),
+            UnionPlace::Value(own) => compare(own, value).is_some_and(|order| !satisfies(order, *op)),
             _ => false,
         },
         Predicate::In { column, values, negated: false } => match place(*column) {
@@ -71,17 +72,6 @@ fn compare(own: &ArrayRef, value: &ArrayRef) -> Option<Ordering> {
         return None;
     }
     Some(make_comparator(&own, value, SortOptions::default()).ok()?(0, 0))
-}
-
-fn holds(op: CompareOp, order: Ordering) -> bool {
-    match op {
-        CompareOp::Equal => order.is_eq(),
-        CompareOp::NotEqual => order.is_ne(),
-        CompareOp::Less => order.is_lt(),
-        CompareOp::LessOrEqual => order.is_le(),
-        CompareOp::Greater => order.is_gt(),
-        CompareOp::GreaterOrEqual => order.is_ge(),
-    }
 }
 
 /// The condition with the file's numbers of its columns, if the file has all of them.

@@ -47,7 +47,7 @@ pub fn is_distinct(left: &Operand, right: &Operand, negated: bool, rows: usize) 
 }
 
 /// Whether `order` satisfies `op`.
-pub(crate) fn satisfies(order: Ordering, op: CompareOp) -> bool {
+pub fn satisfies(order: Ordering, op: CompareOp) -> bool {
     match op {
         CompareOp::Equal => order.is_eq(),
         CompareOp::NotEqual => order.is_ne(),

@@ -30,7 +30,7 @@ pub(super) fn write_part(text: &str, out: &mut String) {
 pub(super) enum MapPart<'t> {
     /// `NULL` without quotes.
     Null,
-    /// The text as it stands.
+    /// A text without quotes, unchanged.
     Plain(&'t str),
     /// The inside of quotes, without escapes.
     Unquoted(String),

@@ -85,8 +85,7 @@ impl Session {
     }
 
     /// Runs the statements of a text in order and passes each outcome to `each`, with the time zone in which the session
-    /// shows instants. If one of them cannot be parsed, none
-    /// runs.
+    /// shows instants. If one of them cannot be parsed, none runs.
     pub fn run_all(
         &mut self,
         sql: &str,

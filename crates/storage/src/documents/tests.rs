@@ -151,7 +151,7 @@ fn damaged_skeletons_are_refused() {
     }
 }
 
-/// Texts of scalars, some of which we would write differently.
+/// Texts of scalars. For some of them, we would write other bytes for the same value.
 fn scalar() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<i64>().prop_map(|number| number.to_string()),

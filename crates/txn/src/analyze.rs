@@ -10,6 +10,7 @@ use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::keyed::KeyRange;
 use rowmill_storage::{ColumnDef, StatisticsCollector, TableStatistics};
 
+use crate::background_pace::rest_if_due;
 use crate::keyed::{IndexOrder, RowBatch};
 use crate::keyed_rows::{cursor, next_rows};
 use crate::transaction::Transaction;
@@ -55,6 +56,7 @@ impl Transaction {
         let reader = self.unnoted_reader();
         loop {
             self.cancel.check()?;
+            rest_if_due();
             memory.grow(collector.bytes().saturating_sub(memory.bytes()))?;
             next_rows(&codec, &reader, &mut place, ROWS_AT_ONCE, &mut rows)?;
             if rows.is_empty() {

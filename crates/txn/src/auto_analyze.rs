@@ -5,8 +5,9 @@
 //! ring the job. All tables that are due are analyzed in one transaction, because each change of the catalog makes
 //! sessions compile their programs again. It conflicts with no other transaction, unless one drops a table.
 //!
-//! ANALYZE reads the whole table. So after it, the job rests for many times as long as it took, and a table that grows
-//! fast is not read again and again.
+//! ANALYZE reads the whole table. It works at the pace of the background, so that transactions soon find a free
+//! processor. After it, the job rests for many times as long as it worked, and a table that grows fast is not read again
+//! and again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Durability, IndexId, Result, TableId};
 
+use crate::background_pace::at_background_pace;
 use crate::catalog::Catalog;
 use crate::engine::{Core, Engine};
 use crate::job::Job;
@@ -51,9 +53,10 @@ impl Engine {
                 return Some(rest);
             }
             let begun = Instant::now();
+            let stopped = stop.clone();
             // A table that cannot be analyzed now is due again after the next commit that writes to it.
-            let _ = analyze_due(&engine, stop);
-            *rest_until = Instant::now() + begun.elapsed() * (TIME_SHARE - 1);
+            let (_, rested) = at_background_pace(move || stopped.is_cancelled(), || analyze_due(&engine, stop));
+            *rest_until = Instant::now() + begun.elapsed().saturating_sub(rested) * (TIME_SHARE - 1);
             None
         })?;
         Ok(AnalyzeJob(self.core_arc()))

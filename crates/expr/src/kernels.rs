@@ -7,6 +7,7 @@
 pub mod arithmetic;
 pub mod cast;
 pub mod compare;
+pub(crate) mod letter_case;
 pub mod like;
 mod sides;
 pub mod truth;

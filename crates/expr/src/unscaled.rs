@@ -130,7 +130,10 @@ impl Unscaled for i128 {
     /// A value of 64 bits converts in one instruction.
     #[inline]
     fn to_double(self) -> f64 {
-        i64::try_from(self).map_or(self as f64, |value| value as f64)
+        match i64::try_from(self) {
+            Ok(value) => value as f64,
+            Err(_) => self as f64,
+        }
     }
     #[inline]
     fn divide_rounding(self, divisor: i128) -> i128 {

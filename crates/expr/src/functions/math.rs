@@ -133,7 +133,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         name: "power",
         aliases: &["pow"],
         signature: |arguments| exactly(arguments, &[DOUBLE, DOUBLE], DOUBLE),
-        kernel: |arguments, kind, rows| apply_pair(arguments, kind, rows, f64::powf),
+        kernel: float::power,
         doc: "The first number raised to the second one.",
         example: ("power(2, 10)", "1024.0"),
         ..ordinary("math")

@@ -19,6 +19,7 @@ mod pattern;
 mod read;
 mod to_char;
 mod trunc;
+mod written_unit;
 pub(crate) mod zone;
 
 use rowmill_plan::FunctionSpec;
@@ -31,6 +32,7 @@ pub(super) use epoch::EPOCHS;
 pub(crate) use fields::FIELDS;
 pub(super) use format::FORMATS;
 pub(crate) use names::NAMES;
+pub use written_unit::written_unit;
 
 /// Returns an error if there is no time zone with a name or offset.
 pub fn time_zone(name: &str) -> rowmill_base::Result<()> {

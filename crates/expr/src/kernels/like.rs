@@ -17,6 +17,8 @@ use std::fmt;
 use memchr::memmem::Finder;
 use rowmill_base::{Error, ErrorKind, Result};
 
+use super::letter_case;
+
 /// The escape character unless ESCAPE names another one. The character after it is literal.
 pub const ESCAPE: char = '\\';
 
@@ -322,7 +324,7 @@ impl LikeMatcher {
                 let mut folded = String::with_capacity(pattern.len());
                 fold_case(pattern, &mut folded);
                 // The escape is folded like the pattern, so that it still matches there.
-                LikePattern::parse(&folded, escape.map(fold_char))?
+                LikePattern::parse(&folded, escape.map(letter_case::folded))?
             }
             false => LikePattern::parse(pattern, escape)?,
         };
@@ -348,16 +350,7 @@ fn fold_case(text: &str, out: &mut String) {
             out.push_str(text);
             out[start..].make_ascii_lowercase();
         }
-        false => out.extend(text.chars().map(fold_char)),
-    }
-}
-
-/// Returns the lower case of a character if it is a single character, otherwise the character itself.
-fn fold_char(c: char) -> char {
-    let mut lower = c.to_lowercase();
-    match (lower.next(), lower.next()) {
-        (Some(one), None) => one,
-        _ => c,
+        false => out.extend(text.chars().map(letter_case::folded)),
     }
 }
 

@@ -62,6 +62,14 @@ pub(super) fn apply_pair(
     })
 }
 
+pub(super) fn power(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    apply_pair(arguments, kind, rows, |base, exponent| match exponent {
+        // Squares are the most frequent powers, and one product is as exact.
+        2.0 => base * base,
+        _ => base.powf(exponent),
+    })
+}
+
 pub(super) fn log(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     if arguments.len() == 1 {
         return apply(arguments, kind, rows, f64::log10);

@@ -6,6 +6,10 @@ use rowmill_base::Result;
 use rowmill_plan::Operand;
 
 use crate::functions::rowwise::{TextArgument, texts};
+use crate::kernels::letter_case::{Lowercase, Uppercase};
+
+/// The only letter whose lower case depends on the letters around it.
+const CAPITAL_SIGMA: char = 'Σ';
 
 pub(super) fn upper(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     rewritten("upper", arguments, rows, |source, made| match source.is_ascii() {
@@ -13,7 +17,7 @@ pub(super) fn upper(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
             made.push_str(source);
             made.make_ascii_uppercase();
         }
-        false => made.push_str(&source.to_uppercase()),
+        false => made.extend(source.chars().flat_map(Uppercase::of)),
     })
 }
 
@@ -24,7 +28,8 @@ pub(super) fn lower(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
             made.make_ascii_lowercase();
         }
         // The standard library knows the special lower-case sigma at the end of a word.
-        false => made.push_str(&source.to_lowercase()),
+        false if source.contains(CAPITAL_SIGMA) => made.push_str(&source.to_lowercase()),
+        false => made.extend(source.chars().flat_map(Lowercase::of)),
     })
 }
 
@@ -33,8 +38,8 @@ pub(super) fn initcap(arguments: &[Operand], _kind: &DataType, rows: usize) -> R
         let mut is_inside = false;
         for char in source.chars() {
             match is_inside {
-                true => made.extend(char.to_lowercase()),
-                false => made.extend(char.to_uppercase()),
+                true => made.extend(Lowercase::of(char)),
+                false => made.extend(Uppercase::of(char)),
             }
             is_inside = char.is_alphanumeric();
         }

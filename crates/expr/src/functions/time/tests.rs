@@ -272,6 +272,23 @@ fn to_char_writes_strftime_formats_and_formats_of_each_row() {
 }
 
 #[test]
+fn strftime_writes_what_its_library_writes() {
+    let format = "<%Y-%m-%d %H:%M:%S %j> %T %F";
+    let days = [(0, 12, 31), (1, 1, 1), (99, 2, 28), (1969, 12, 31), (2020, 2, 29), (9999, 12, 31), (10_000, 1, 1)];
+    let of_day = |second: i64| (second * 1_000_000).min(MICROS_PER_DAY - 1);
+    let moments = days.iter().flat_map(|(year, month, day)| {
+        let start = days_of_date(*year, *month, *day) * MICROS_PER_DAY;
+        [0, 1, 59, 3_599, 3_600, 43_199, 86_399, 86_400].map(|second| start + of_day(second))
+    });
+    let moments: Vec<i64> = moments.collect();
+    let made = call("strftime", &[stamps(&moments), text(format)], moments.len()).unwrap();
+    for (moment, written) in moments.iter().zip(read(&made)) {
+        let expected = chrono::DateTime::from_timestamp_micros(*moment).unwrap().naive_utc().format(format).to_string();
+        assert_eq!(written, Some(expected.as_str()), "{moment}");
+    }
+}
+
+#[test]
 fn texts_are_read_by_formats() {
     for (given, format, expected) in [
         ("31.07.2013", "DD.MM.YYYY", Some((2013, 7, 31))),

@@ -66,6 +66,7 @@ use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::ranges::{ColumnParts, GroupRanges, RangeValues};
 pub(crate) use self::rank::{Rank, float_rank};
+pub(crate) use self::rows::evaluate_in_pieces;
 use self::rows::{PartRows, PartValues, take};
 pub use self::source::GroupSource;
 use self::source::add;

@@ -26,6 +26,7 @@ pub mod batch;
 mod cache;
 mod case;
 pub mod collect;
+pub mod computed_condition;
 mod expand;
 pub mod expression;
 mod fill;

@@ -56,6 +56,10 @@ pub fn evaluate(
         Predicate::And(parts) => fold(parts, true, rows, column, truth::and),
         Predicate::Or(parts) => fold(parts, false, rows, column, truth::or),
         Predicate::Not(part) => Ok(truth::not(&evaluate(part, rows, column)?)),
+        Predicate::Computed(condition) => {
+            let values = condition.columns().iter().map(|index| column(*index)).collect::<Result<Vec<_>>>()?;
+            condition.evaluate(&values, rows)
+        }
     }
 }
 

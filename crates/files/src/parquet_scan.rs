@@ -244,6 +244,7 @@ fn rows_of_all(
 fn rows_of(condition: &Condition, rows: &dyn Fn(&ColumnCondition) -> Option<RowSelection>) -> Option<RowSelection> {
     match condition {
         Condition::Column(condition) => rows(condition),
+        Condition::Columns(_) => None,
         Condition::All(parts) => rows_of_all(parts, rows),
         Condition::Any(parts) => {
             let parts = parts.iter().map(|part| rows_of(part, rows));

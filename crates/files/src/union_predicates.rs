@@ -92,6 +92,8 @@ fn renumbered<'a>(predicate: &Predicate, place: &dyn Fn(usize) -> UnionPlace<'a>
         | Predicate::Like { column, .. } => own(column)?,
         Predicate::And(parts) | Predicate::Or(parts) => *parts = all(parts)?,
         Predicate::Not(part) => **part = renumbered(part, place)?,
+        // Its code reads columns by the numbers of the union.
+        Predicate::Computed(_) => return None,
     }
     Some(changed)
 }

@@ -1,11 +1,12 @@
 //! Conditions on the columns of one table that a scan can check itself.
 
 use std::fmt;
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{Decimal128Type, Decimal256Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use rowmill_base::{NumberedNative, NumberedType};
+use rowmill_base::{NumberedNative, NumberedType, Result};
 
 /// A comparison of a column with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,20 +98,41 @@ pub enum Predicate {
     Or(Vec<Predicate>),
     /// The negation.
     Not(Box<Predicate>),
+    /// Any other condition.
+    Computed(Arc<dyn ComputedCondition>),
+}
+
+/// A condition that must be computed from the values of its columns. It never fails, and its result depends on these
+/// values alone, so a scan may compute it for any values, in any order and any number of times.
+pub trait ComputedCondition: fmt::Debug + Send + Sync {
+    /// The columns that the condition reads, at least one, as ascending positions in the table's definition.
+    fn columns(&self) -> &[usize];
+
+    /// Computes the condition for `rows` rows. `values` has the columns in the order of [`Self::columns`]. The result
+    /// is NULL where the condition is unknown.
+    fn evaluate(&self, values: &[ArrayRef], rows: usize) -> Result<BooleanArray>;
+
+    /// The estimated share of rows that meet the condition.
+    fn share(&self) -> f64;
+
+    /// The condition as SQL, with `name` naming the columns.
+    fn text(&self, name: &dyn Fn(usize) -> String) -> String;
 }
 
 impl Predicate {
     /// Adds every column that the condition reads to `columns`, each once.
     pub fn collect_columns(&self, columns: &mut Vec<usize>) {
+        let mut add = |column: &usize| {
+            if !columns.contains(column) {
+                columns.push(*column);
+            }
+        };
         match self {
             Predicate::Compare { column, .. }
             | Predicate::In { column, .. }
             | Predicate::IsNull { column, .. }
-            | Predicate::Like { column, .. } => {
-                if !columns.contains(column) {
-                    columns.push(*column);
-                }
-            }
+            | Predicate::Like { column, .. } => add(column),
+            Predicate::Computed(condition) => condition.columns().iter().for_each(add),
             Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|part| part.collect_columns(columns)),
             Predicate::Not(part) => part.collect_columns(columns),
         }
@@ -158,6 +180,7 @@ impl fmt::Display for Displayed<'_> {
             Predicate::And(parts) => list(f, parts, " AND "),
             Predicate::Or(parts) => list(f, parts, " OR "),
             Predicate::Not(part) => write!(f, "NOT {}", part.display(self.name)),
+            Predicate::Computed(condition) => f.write_str(&condition.text(self.name)),
         }
     }
 }

@@ -536,7 +536,7 @@ pub(super) fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
 }
 
 /// The results of a function for `rows` rows, computed in pieces, so that its scratch memory stays small.
-pub(super) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+pub(crate) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     if rows <= ROWS_PER_PIECE {
         return function.evaluate(columns, rows);
     }

@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
 use rowmill_base::Result;
+use rowmill_plan::Predicate;
 use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet, Verdict};
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
@@ -42,6 +43,13 @@ struct Estimate {
     /// The share of the rows that pass.
     share: f64,
 }
+
+// These numbers only order conditions. With a quarter and four times each of them, queries of three and four conditions
+// on ClickBench's columns take equally long; a fourth of the share costs up to a sixth.
+/// The assumed share of rows that pass a condition that we know nothing about.
+const UNKNOWN_SHARE: f64 = 0.3;
+/// Nanoseconds for evaluating a predicate on one value of a column.
+const VALUE_COST: f64 = 20.0;
 
 impl Estimate {
     /// The cost of removing one row. Evaluating conditions in ascending order of this rank is cheapest in total.
@@ -202,6 +210,7 @@ impl BlockState {
     fn apply(&self, table: &TableDef, condition: &Condition, mask: &mut RowMask) -> Result<()> {
         match condition {
             Condition::Column(column) => self.apply_to_column(table, column, mask),
+            Condition::Columns(predicate) => self.apply_to_rows(table, predicate, mask),
             Condition::All(parts) => parts.iter().try_for_each(|part| self.apply(table, part, mask)),
             Condition::Any(parts) => {
                 // Each part is tested only on rows that no part before it has let through.
@@ -231,14 +240,31 @@ impl BlockState {
                 retain_like(chunk, pattern, *negated, mask)?;
             }
             (Settled::Rows, BlockColumn::Stored(_), Test::Predicate(predicate)) => {
-                let rows = mask.extent();
-                let truth = evaluate(predicate, rows.len(), &mut |column| self.read(table, column, rows.clone()))?;
-                mask.and_bits(rows, &selected(&truth));
+                self.apply_to_rows(table, predicate, mask)?;
             }
             (Settled::Codes(_) | Settled::Rows, BlockColumn::Missing, _) => {
                 unreachable!("a missing column is settled for the whole block")
             }
         }
+        Ok(())
+    }
+
+    /// Evaluates a condition on several columns for the rows of `mask`.
+    fn apply_to_rows(&self, table: &TableDef, predicate: &Predicate, mask: &mut RowMask) -> Result<()> {
+        let rows = mask.extent();
+        if mask.count() * ROWS_PER_PICK < rows.len() {
+            return self.pick_rows(table, predicate, mask);
+        }
+        let truth = evaluate(predicate, rows.len(), &mut |column| self.read(table, column, rows.clone()))?;
+        mask.and_bits(rows, &selected(&truth));
+        Ok(())
+    }
+
+    /// Evaluates a condition for single rows.
+    fn pick_rows(&self, table: &TableDef, predicate: &Predicate, mask: &mut RowMask) -> Result<()> {
+        let positions = mask.positions();
+        let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
+        mask.keep(&selected(&truth));
         Ok(())
     }
 
@@ -253,12 +279,7 @@ impl BlockState {
 
     fn look_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
         match (&condition.test, self.column(table, condition.column)?) {
-            (Test::Predicate(predicate), BlockColumn::Stored(_)) => {
-                let positions = mask.positions();
-                let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
-                mask.keep(&selected(&truth));
-                Ok(())
-            }
+            (Test::Predicate(predicate), BlockColumn::Stored(_)) => self.pick_rows(table, predicate, mask),
             (Test::Values(_) | Test::Like { .. }, _) | (_, BlockColumn::Missing) => {
                 unreachable!("only predicates on stored columns are looked up by row")
             }
@@ -304,6 +325,11 @@ impl BlockState {
         let cost = |parts: &[Estimate]| parts.iter().map(|part| part.cost).sum();
         match condition {
             Condition::Column(column) => self.estimate_column(table, column),
+            Condition::Columns(predicate) => {
+                let mut columns = Vec::new();
+                predicate.collect_columns(&mut columns);
+                Ok(Estimate { cost: VALUE_COST * columns.len() as f64, share: share_of(predicate) })
+            }
             Condition::All(all) => {
                 let all = parts(all)?;
                 Ok(Estimate { cost: cost(&all), share: all.iter().map(|part| part.share).product() })
@@ -316,12 +342,7 @@ impl BlockState {
     }
 
     fn estimate_column(&self, table: &TableDef, condition: &ColumnCondition) -> Result<Estimate> {
-        // These numbers only order conditions. With a quarter and four times each of them, queries of three and four
-        // conditions on ClickBench's columns take equally long; a fourth of the share costs up to a sixth.
-        /// The assumed share of rows that pass a condition that we know nothing about.
-        const UNKNOWN_SHARE: f64 = 0.3;
-        /// Nanoseconds for evaluating a predicate on one value of a list, and for testing the code of a row.
-        const VALUE_COST: f64 = 20.0;
+        /// Nanoseconds for testing the code of a row.
         const CODE_COST: f64 = 0.3;
         // Without this cost, codes of other columns are tested before runs: the queries 41 and 42 of ClickBench then
         // take 2.3 and 2.6 ms instead of 1.5 and 1.6.
@@ -333,7 +354,9 @@ impl BlockState {
         };
         if !matches!(condition.test, Test::Values(_)) {
             let values = chunk.distinct().unwrap_or(chunk.rows()) as f64;
-            return Ok(Estimate { cost: VALUE_COST * values / rows + CODE_COST, share: UNKNOWN_SHARE });
+            let share =
+                if let Test::Predicate(predicate) = &condition.test { share_of(predicate) } else { UNKNOWN_SHARE };
+            return Ok(Estimate { cost: VALUE_COST * values / rows + CODE_COST, share });
         }
         Ok(match self.settled(table, condition)? {
             Settled::All(all) => Estimate { cost: 0.0, share: f64::from(*all) },
@@ -358,7 +381,7 @@ fn verdict_on(block: &Block, table: &TableDef, condition: &Condition) -> Result<
         Condition::Column(ColumnCondition { column, test: Test::Values(values), .. }) => {
             Ok(block.chunk_head(table, *column)?.map_or(Verdict::Unknown, |chunk| chunk.verdict(values)))
         }
-        Condition::Column(_) => Ok(Verdict::Unknown),
+        Condition::Column(_) | Condition::Columns(_) => Ok(Verdict::Unknown),
     }
 }
 
@@ -403,6 +426,7 @@ pub(crate) fn codes_that_pass(chunk: &Chunk, filter: &Filter) -> Result<Option<C
 fn codes_of(chunk: &Chunk, condition: &Condition) -> Result<Option<CodeSet>> {
     let (parts, combine): (_, fn(&CodeSet, &CodeSet) -> CodeSet) = match condition {
         Condition::Column(column) => return codes_of_column(chunk, column),
+        Condition::Columns(_) => return Ok(None),
         Condition::All(parts) => (parts, CodeSet::and),
         Condition::Any(parts) => (parts, CodeSet::or),
     };
@@ -440,6 +464,14 @@ fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<
     }
 }
 
+/// The assumed share of rows for which a predicate on the values of columns is true.
+fn share_of(predicate: &Predicate) -> f64 {
+    match predicate {
+        Predicate::Computed(condition) => condition.share(),
+        _ => UNKNOWN_SHARE,
+    }
+}
+
 fn settle(chunk: &Chunk, condition: &ColumnCondition) -> Result<Settled> {
     // The zone map may settle the condition without reading the chunk.
     if let Test::Values(values) = &condition.test {
@@ -449,7 +481,11 @@ fn settle(chunk: &Chunk, condition: &ColumnCondition) -> Result<Settled> {
             Verdict::Unknown => {}
         }
     }
-    Ok(match codes_of_column(chunk, condition)? {
+    // All workers wait while one evaluates the values. If there are nearly as many values as rows, they should rather
+    // share the rows.
+    let is_by_rows = matches!(condition.test, Test::Predicate(Predicate::Computed(_)))
+        && chunk.distinct().is_some_and(|values| values * ROWS_PER_VALUE_MIN > chunk.rows());
+    Ok(match if is_by_rows { None } else { codes_of_column(chunk, condition)? } {
         Some(codes) => settled_by(codes),
         None => Settled::Rows,
     })
@@ -486,6 +522,13 @@ fn is_true_of_missing(table: &TableDef, condition: &ColumnCondition) -> Result<b
 /// ns by its row. A list of 100,000 counts: one in 4, 8 and 16 takes as long as 5, 8 and 13 in order. A LIKE on few
 /// rows takes equally long with 4 to 64, and up to 1.6 times as long with 1.
 pub(crate) const VALUES_PER_PICK: usize = 8;
+
+/// A condition on several columns is evaluated for single rows if fewer than one in this many is left: picking a row
+/// takes a few times as long as reading the next one.
+const ROWS_PER_PICK: usize = 4;
+
+/// The rows per value from which a computed condition is evaluated for each value of a block.
+const ROWS_PER_VALUE_MIN: usize = 4;
 
 /// Whether reading `rows` single rows of a chunk costs less than decoding its value list.
 pub(crate) fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {

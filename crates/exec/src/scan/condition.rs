@@ -8,7 +8,8 @@
 //!
 //! A row passes if a condition is true; whether it is false or unknown otherwise does not matter. So we move NOT down
 //! to single columns, where it becomes another condition, by rules that also hold in three-valued logic. Only AND and
-//! OR of conditions on one column each remain above, and the rows of these can be combined as sets.
+//! OR of conditions on one column each remain above, and the rows of these can be combined as sets. A condition that
+//! compares several columns, such as `a < b`, is tested row by row.
 //!
 //! None of these conditions can fail, so they may be evaluated in any order.
 
@@ -29,6 +30,8 @@ type Kinds<'a> = &'a dyn Fn(usize) -> &'a SqlType;
 pub enum Condition {
     /// A condition on one column.
     Column(ColumnCondition),
+    /// A condition on several columns.
+    Columns(Predicate),
     /// All of these must be true.
     All(Vec<Condition>),
     /// At least one of these must be true.
@@ -80,6 +83,7 @@ impl Condition {
                 column.id = *next;
                 *next += 1;
             }
+            Condition::Columns(_) => {}
             Condition::All(parts) | Condition::Any(parts) => parts.iter_mut().for_each(|part| part.number(next)),
         }
     }
@@ -93,6 +97,13 @@ fn condition(kind: Kinds<'_>, predicate: &Predicate, negated: bool) -> Condition
         (Predicate::And(all), false) | (Predicate::Or(all), true) => Condition::All(parts(all)),
         (Predicate::And(any), true) | (Predicate::Or(any), false) => Condition::Any(parts(any)),
         (Predicate::Not(part), _) => condition(kind, part, !negated),
+        (Predicate::Computed(computed), _) => {
+            let test = if negated { Predicate::Not(Box::new(predicate.clone())) } else { predicate.clone() };
+            match computed.columns() {
+                [column] => Condition::Column(ColumnCondition { id: 0, column: *column, test: Test::Predicate(test) }),
+                _ => Condition::Columns(test),
+            }
+        }
         (
             Predicate::Compare { column, .. }
             | Predicate::In { column, .. }
@@ -143,7 +154,9 @@ fn values(kind: Kinds<'_>, predicate: &Predicate) -> Option<ValueSet> {
             };
             Some(if *negated { values.other_values() } else { values })
         }
-        Predicate::Like { .. } | Predicate::And(_) | Predicate::Or(_) | Predicate::Not(_) => None,
+        Predicate::Like { .. } | Predicate::And(_) | Predicate::Or(_) | Predicate::Not(_) | Predicate::Computed(_) => {
+            None
+        }
     }
 }
 
@@ -160,7 +173,7 @@ fn opposite(kind: Kinds<'_>, predicate: &Predicate, values: ValueSet) -> ValueSe
 /// become one set.
 fn merged(condition: Condition) -> Condition {
     let (parts, is_all) = match condition {
-        Condition::Column(_) => return condition,
+        Condition::Column(_) | Condition::Columns(_) => return condition,
         Condition::All(parts) => (parts, true),
         Condition::Any(parts) => (parts, false),
     };

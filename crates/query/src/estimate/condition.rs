@@ -17,7 +17,7 @@ const NULL_SHARE: f64 = 0.05;
 
 impl Estimator<'_> {
     /// The share of rows of `input` for which a condition is true.
-    pub(super) fn share_of_rows(&self, input: &Node, condition: &ScalarExpr, positions: Positions<'_>) -> f64 {
+    pub(crate) fn share_of_rows(&self, input: &Node, condition: &ScalarExpr, positions: Positions<'_>) -> f64 {
         let of = |part: &ScalarExpr| self.share_of_rows(input, part, positions);
         let distinct = |expr: &ScalarExpr| self.distinct_of(input, expr, positions);
         let negate = |negated: bool, share: f64| if negated { 1.0 - share } else { share };

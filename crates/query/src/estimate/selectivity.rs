@@ -103,6 +103,7 @@ fn share(table: TableFacts<'_>, predicate: &Predicate) -> f64 {
         Predicate::And(parts) => share_of_all(table, parts),
         Predicate::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - share(table, part)).product::<f64>(),
         Predicate::Not(inner) => 1.0 - share(table, inner),
+        Predicate::Computed(condition) => condition.share(),
     }
 }
 

@@ -6,9 +6,10 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_exec::computed_condition::ExpressionCondition;
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey, LogicalSource};
-use rowmill_plan::{self as plan, ColumnId, Logical, Node, ScalarExpr, SortKey, Volatility};
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Node, Predicate, ScalarExpr, SortKey, Volatility};
 
 use super::relation::{LoweredRelation, RelationSource};
 use super::{Lowerer, SourceScan, predicate};
@@ -42,6 +43,8 @@ impl Lowerer<'_> {
                 None => others.push(condition.clone()),
             }
         }
+        let computed = self.computed_conditions(scan, &predicates, &mut others)?;
+        predicates.extend(computed);
         let mut read = needed.clone();
         others.iter().for_each(|condition| read.add_columns_of(condition));
         let kept: Vec<(ColumnId, usize)> = scan.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
@@ -56,14 +59,51 @@ impl Lowerer<'_> {
             Field::new(&info.name, info.kind.clone(), false)
         });
         let fields = fields.chain(of_number);
-        let node = Node::Scan(plan::Scan {
+        let scan = plan::Scan {
             table: scan.table,
             columns: kept.iter().map(|(_, column)| *column).collect(),
             predicates,
             row_number: row_number.is_some(),
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+        };
+        self.filtered(LoweredRelation::new(Node::Scan(scan), ids), others)
+    }
+
+    /// Takes the conditions from `others` that the scan can compute itself. It then reads the other columns only for the
+    /// rows that pass.
+    fn computed_conditions(
+        &self,
+        scan: &LogicalScan,
+        predicates: &[Predicate],
+        others: &mut Vec<ScalarExpr>,
+    ) -> Result<Vec<Predicate>> {
+        let position = |id: usize| scan.columns.iter().position(|(own, _)| own.0 == id);
+        let is_computed = |condition: &ScalarExpr| predicate::is_computable(condition, &|id| position(id).is_some());
+        let (computable, rest): (Vec<_>, Vec<_>) = std::mem::take(others).into_iter().partition(is_computed);
+        *others = rest;
+        if computable.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The share of rows is estimated over a scan that gives all columns, and never runs.
+        let columns: Vec<usize> = scan.columns.iter().map(|(_, column)| *column).collect();
+        let all = Node::Scan(plan::Scan {
+            table: scan.table,
+            columns: columns.clone(),
+            predicates: predicates.to_vec(),
+            row_number: false,
+            schema: Arc::new(Schema::empty()),
         });
-        self.filtered(LoweredRelation::new(node, ids), others)
+        let mut computed = Vec::with_capacity(computable.len());
+        for mut condition in computable {
+            let share = self.estimator.share_of_rows(&all, &condition, &position);
+            condition.rewrite(&mut |part| {
+                if let ExprOp::Column(id) = &mut part.op {
+                    *id = columns[position(*id).expect("a condition that is computed reads columns of the table")];
+                }
+            });
+            computed.push(Predicate::Computed(Arc::new(ExpressionCondition::new(condition, share)?)));
+        }
+        Ok(computed)
     }
 
     pub(super) fn source(&mut self, source: &LogicalSource, needed: &ColumnSet) -> Result<LoweredRelation> {

@@ -1,13 +1,15 @@
 //! Conditions that a scan checks itself, on the stored form of a column.
 //!
-//! A condition is translated completely or not at all, because the scan must evaluate a translated one exactly. A
-//! translated condition can not fail, so the scan may evaluate them in any order.
+//! A condition is translated completely or not at all, because the scan must evaluate a translated one exactly. Others
+//! are computed by the scan from the values of their columns. Neither kind can fail, so the scan may evaluate them in
+//! any order.
 
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
-use rowmill_plan::{CompareOp, Constant, ExprOp, Predicate, ScalarExpr};
+use rowmill_expr::fold::can_fail;
+use rowmill_plan::{CompareOp, Constant, ExprOp, Predicate, ScalarExpr, Volatility};
 
 /// Translates `condition` to a predicate. `column` gives the position in the source, and the type, of a column that it
 /// reads.
@@ -56,6 +58,21 @@ pub(crate) fn translate(
         }
         _ => None,
     }
+}
+
+/// Whether a scan can compute a condition that no predicate expresses. It may do that for any values, also for those of
+/// rows that other conditions leave out, so the condition must neither fail nor change. `is_stored` tells which columns
+/// the table stores.
+pub(super) fn is_computable(condition: &ScalarExpr, is_stored: &dyn Fn(usize) -> bool) -> bool {
+    let is_other = |part: &ScalarExpr| match &part.op {
+        ExprOp::Column(id) => !is_stored(*id),
+        ExprOp::Parameter(_) | ExprOp::Subquery(_) | ExprOp::Dynamic(..) => true,
+        _ => false,
+    };
+    condition.any(&|part| part.as_column().is_some())
+        && !condition.any(&is_other)
+        && condition.volatility() == Volatility::Immutable
+        && !can_fail(condition)
 }
 
 fn compare(

@@ -3,6 +3,7 @@
 //! The plan is lowered from its leaves up. Each operator is told which of its columns are needed above and should give
 //! no others. Expressions become functions of the engine in the operator that reads them (`relation.rs`).
 
+mod column_groups;
 mod eager_group;
 mod expression;
 mod fill;

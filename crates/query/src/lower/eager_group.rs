@@ -28,15 +28,15 @@ const GROUPS_MAX: f64 = 0.5;
 const COST_MAX: f64 = 0.8;
 
 /// A relation that may be grouped first.
-struct EagerGroup {
+pub(super) struct EagerGroup {
     /// Its position in the graph.
-    relation: usize,
+    pub(super) relation: usize,
     /// Its columns that are read above the grouping.
-    keys: Vec<ColumnId>,
+    pub(super) keys: Vec<ColumnId>,
 }
 
 /// An aggregate that combines the aggregates of groups.
-struct TotalAggregate {
+pub(super) struct TotalAggregate {
     /// The aggregate. Its columns are positions in `parts`.
     aggregate: plan::Aggregate,
     /// The columns that hold the partial aggregates.
@@ -140,7 +140,7 @@ impl Lowerer<'_> {
     }
 
     /// Groups the relation. Returns the groups, and the aggregates of the query over them.
-    fn first_group(
+    pub(super) fn first_group(
         &mut self,
         group: &LogicalGroup,
         input: &LoweredRelation,
@@ -164,14 +164,15 @@ impl Lowerer<'_> {
             ids.extend(&made);
             aggregates.push(TotalAggregate { aggregate, parts: made });
         }
-        let groups = self.estimator.group_count(own.node(), &columns, &|id| own.position(ColumnId(id)));
+        let resolved: Vec<ScalarExpr> = columns.iter().map(|column| own.resolve(column)).collect();
+        let groups = self.estimator.group_count(own.node(), &resolved, &|id| own.position(ColumnId(id)));
         let mut grouped = self.group_node(keys, parts, Vec::new(), ids, own);
         grouped.set_groups(groups);
         Ok((grouped, aggregates))
     }
 
     /// Computes the groups of the query from the joined groups.
-    fn last_group(
+    pub(super) fn last_group(
         &mut self,
         group: &LogicalGroup,
         joined: &LoweredRelation,

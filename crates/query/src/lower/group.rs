@@ -45,6 +45,10 @@ impl Lowerer<'_> {
         if let Some(sets) = &group.sets {
             return self.grouping_sets(&group, sets, input);
         }
+        let input = match self.column_groups(&group, input)? {
+            Ok(grouped) => return Ok(grouped),
+            Err(input) => input,
+        };
         let is_table = matches!(&**input.node(), Node::Scan(scan) if scan.predicates.is_empty());
         let calls = &group.aggregates;
         let in_parts = is_table

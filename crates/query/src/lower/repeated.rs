@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Node, ScalarExpr};
+use rowmill_plan::logical::{
+    LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction, WindowFrame, WindowTop,
+};
+use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, Logical, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::relation::LoweredRelation;
@@ -18,9 +21,38 @@ impl Lowerer<'_> {
         by: &[ColumnId],
         needed: &ColumnSet,
     ) -> Result<LoweredRelation> {
+        if let Logical::Sort { input, keys } = input {
+            return self.first_sorted_rows(input, keys, by, needed);
+        }
         let (input, by) = self.with_ids(input, by, needed)?;
         let below = Arc::clone(input.node());
         Ok(input.over(Node::FirstRows { input: below, by }))
+    }
+
+    /// Keeps the first row of each combination of `by` in the order of `keys`. A window finds these rows without sorting
+    /// all others, and only they are put in order.
+    fn first_sorted_rows(
+        &mut self,
+        input: &Logical,
+        keys: &[LogicalSortKey],
+        by: &[ColumnId],
+        needed: &ColumnSet,
+    ) -> Result<LoweredRelation> {
+        let number = self.columns.add("row_number", DataType::Int64);
+        let call = LogicalWindowCall {
+            function: LogicalWindowFunction::Rank(RankFunction::RowNumber),
+            frame: WindowFrame::whole(),
+        };
+        let window = LogicalWindow {
+            input: Box::new(input.clone()),
+            partition: by.iter().map(|id| self.columns.expr(*id)).collect(),
+            order: keys.to_vec(),
+            calls: vec![(number, call)],
+            top: Some(WindowTop { call: number, most: 1 }),
+        };
+        let is_first = ScalarExpr::compare(self.columns.expr(number), CompareOp::Equal, ScalarExpr::literal(1_i64));
+        let first = Logical::filter(Logical::Window(window), vec![is_first]);
+        self.sort(&first, keys, None, needed)
     }
 
     /// Allows at most one row for each combination of `by`.

@@ -143,6 +143,7 @@ const CHANGING: &[&str] = &[
     "changes",
     "changing_with",
     "columnar_rules",
+    "computed_conditions_of_added_columns",
     "copy",
     "copy_csv",
     "copy_json",

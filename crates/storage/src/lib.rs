@@ -17,7 +17,7 @@
 //! - `open_run`, `run_codec`: recent rows, in memory and as bytes. `retyped`: values under a changed type.
 //! - `block_writer`, `time_order`: makes a block of rows, those of a time table in the order of time.
 //! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: the results of ANALYZE.
-//! - `unique_integers`: proves that a column is unique.
+//! - `unique_integers`: proves that a column is unique. `shared_work`: pieces of work that threads share.
 //! - `spill`: temporary files of operators that are short of memory.
 
 mod block;
@@ -38,6 +38,7 @@ mod row_mask;
 pub mod run_codec;
 mod schema;
 mod sequence;
+mod shared_work;
 mod source;
 pub mod spill;
 mod statistics;

@@ -16,7 +16,7 @@ const NODES_MAX: usize = 4096;
 pub(super) const DEPTH_MAX: usize = 32;
 
 /// A key below another one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PathNode {
     parent: u32,
     key: Box<str>,
@@ -30,7 +30,7 @@ struct PathNode {
 }
 
 /// The paths of a column of documents.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PathTree {
     nodes: Vec<PathNode>,
     by_key: HashTable<u32>,

@@ -1,7 +1,7 @@
 use arrow::array::{Array, StringViewArray};
 use proptest::prelude::*;
 
-use super::cut::{CutDocuments, cut};
+use super::cut::{CutDocuments, cut, cut_in_pieces};
 use super::directory::{PartAnswer, PathDirectory};
 use super::restore::DocumentParts;
 use super::scalar::PartType;
@@ -13,8 +13,13 @@ fn restored(cut: &CutDocuments) -> StringViewArray {
 
 fn check(documents: &[Option<&str>]) -> CutDocuments {
     let documents = StringViewArray::from_iter(documents.iter().copied());
-    let cut = cut(&documents).unwrap();
+    let cut = cut(&documents, 1).unwrap();
     assert_eq!(restored(&cut), documents);
+    for (threads, rows) in [(1, 1), (2, 3), (4, 2)] {
+        let in_pieces = cut_in_pieces(&documents, threads, rows).unwrap();
+        assert_eq!((&in_pieces.directory, &in_pieces.skeletons), (&cut.directory, &cut.skeletons));
+        assert_eq!(in_pieces.parts, cut.parts);
+    }
     let bytes = cut.directory.encode();
     assert_eq!(PathDirectory::read(&bytes, cut.directory.paths().len()).unwrap(), cut.directory);
     cut

@@ -9,13 +9,11 @@
 //! Sealed blocks store their documents so. Runs and rows of keyed tables are short, so they store whole texts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray, StructArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::nullif;
 use arrow::datatypes::DataType;
-use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, Result, SqlType};
 
 use super::choice::EncodedColumn;
@@ -24,6 +22,7 @@ use crate::chunk::{self, Chunk, DecodedRows, Facts, NewSection, Physical, Sectio
 use crate::documents::PathDirectory;
 use crate::documents::cut::{CutDocuments, cut};
 use crate::documents::restore::DocumentParts;
+use crate::shared_work::each_piece;
 
 pub(super) struct Documents;
 
@@ -45,7 +44,7 @@ impl Encoding for Documents {
         // The price is above that of whole texts, so that only callers who ask for parts get them.
         Ok(Some(Analysis::of(array.len() + 1, 200, |column| match column {
             NewColumn::Nested { array, .. } => {
-                let cut = cut(&visible_texts(array.as_struct())?)?;
+                let cut = cut(&visible_texts(array.as_struct())?, 1)?;
                 encode(cut, array.nulls(), 1)
             }
             _ => unreachable!("a column of documents was analysed"),
@@ -83,7 +82,7 @@ pub(crate) fn encode_documents(array: ArrayRef, threads: usize) -> Result<Vec<u8
     let nulls = array.nulls().cloned();
     let texts = visible_texts(array.as_struct())?;
     drop(array);
-    let cut = cut(&texts)?;
+    let cut = cut(&texts, threads)?;
     // The documents take as much memory as their skeletons and parts, so they must go before those are encoded.
     drop(texts);
     let EncodedColumn { mut facts, sections } = encode(cut, nulls.as_ref(), threads)?;
@@ -97,36 +96,14 @@ fn encode(cut: CutDocuments, nulls: Option<&NullBuffer>, threads: usize) -> Resu
     let mut sections: Vec<NewSection> = nulls.map(null_section::encode).into_iter().collect();
     let mut columns: Vec<(ArrayRef, SqlType)> = vec![(Arc::new(skeletons), SqlType::TEXT)];
     columns.extend(parts.into_iter().zip(directory.paths()).map(|(part, path)| (part, path.kind.sql())));
-    for bytes in encode_all(&columns, threads)? {
+    let encode = |column: usize| chunk::encode(&columns[column].0, &columns[column].1);
+    for bytes in each_piece(columns.len(), threads, "encoding a part of documents", encode)? {
         sections.push(NewSection { kind: SectionKind::Inner, count: rows, bytes });
     }
     let count = directory.paths().len();
     sections.push(NewSection { kind: SectionKind::Paths, count, bytes: directory.encode() });
     let null_count = nulls.map_or(0, NullBuffer::null_count);
     Ok(EncodedColumn { facts: Facts::new(Physical::Nested, rows, null_count), sections })
-}
-
-/// Encodes columns as chunks, in their order. Workers take columns from a shared cursor.
-fn encode_all(columns: &[(ArrayRef, SqlType)], threads: usize) -> Result<Vec<Vec<u8>>> {
-    let (next, encoded) = (AtomicUsize::new(0), Mutex::new(vec![None; columns.len()]));
-    let work = || -> Result<()> {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some((column, kind)) = columns.get(index) else { return Ok(()) };
-            let bytes = chunk::encode(column, kind)?;
-            encoded.lock()[index] = Some(bytes);
-        }
-    };
-    // The caller's thread works too. After an error in any worker, the others end with the columns that are left.
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(columns.len())).map(|_| scope.spawn(work)).collect();
-        let own = work();
-        let joined = others.into_iter().map(|other| {
-            other.join().unwrap_or_else(|_| Err(Error::internal("encoding a part of documents panicked")))
-        });
-        joined.fold(own, Result::and)
-    })?;
-    encoded.into_inner().into_iter().collect::<Option<_>>().ok_or_else(|| Error::internal("a part was not encoded"))
 }
 
 /// The texts of documents, NULL where the document is.

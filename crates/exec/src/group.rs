@@ -15,6 +15,7 @@ mod borders;
 mod case_values;
 mod choice;
 mod complete;
+mod cut_lists;
 mod distinct;
 mod facts;
 mod frequent;

@@ -29,16 +29,19 @@ pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -
 pub(super) fn group_all(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
     // If there are many groups, each has few values, which should be kept with the group.
     let usual = if has_many_groups(&**table, &request)? { DistinctWay::Group } else { DistinctWay::Ranges };
-    let way = forced().distinct.unwrap_or(usual);
-    if way == DistinctWay::Ranges
-        && let Some(counts) = DistinctCounts::new(table, &request)?
-    {
-        return Ok(counts);
+    match forced().distinct.unwrap_or(usual) {
+        DistinctWay::Ranges => match DistinctCounts::new(table, &request, group_in_steps)? {
+            Some(counts) => Ok(counts),
+            None => group_in_steps(table, request),
+        },
+        DistinctWay::Steps => group_in_steps(table, request),
+        DistinctWay::Group => Ok(GroupBy::new(Arc::clone(table), request)?),
     }
+}
+
+/// Groups the rows of a table, in two steps if it has only aggregates of distinct values.
+fn group_in_steps(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
     let of_rows = |request: GroupRequest| GroupBy::new(Arc::clone(table), request);
-    if way == DistinctWay::Group {
-        return Ok(of_rows(request)?);
-    }
     match in_two_steps(&request, |column| table.table().columns[column].nullable) {
         Some((first, second)) => Ok(GroupBy::new(of_rows(first)? as Arc<dyn BatchSource>, second)?),
         None => Ok(of_rows(request)?),

@@ -25,7 +25,6 @@ use super::layout::GroupLayout;
 use super::local::{self, LocalGroups};
 
 use super::partition::{Homes, Partition, Partitions};
-use super::pieces::GROUPS_MAX;
 use super::rows::{PartRows, PartValues};
 use super::spilled::{GroupSpiller, SpilledPiece};
 use super::state::{Beside, Grouped, Groups, Inputs, States};
@@ -34,9 +33,6 @@ use super::texts::TextStore;
 use crate::cache::{L2_BYTES, ROWS_PARTITIONED_AT_ONCE};
 use crate::forced::{GroupWay, forced};
 use crate::scan::FRAME_ROWS_MAX;
-
-/// With fewer rows, adding them piece by piece by group takes longer than it saves.
-const ROWS_IN_PIECES_MIN: usize = 1 << 8;
 
 /// Says when the table is used.
 #[derive(Clone, Copy, Debug)]
@@ -307,13 +303,7 @@ impl<'a> Gatherer<'a> {
     fn add_groups(&mut self, local: LocalGroups, keys: &[PartValues], rows: &PartRows<'_>) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         let keys = KeyValues::new(layout, keys, local.first_rows.len())?;
-        let in_pieces = match local.first_rows.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
-            true => states.in_pieces(rows)?,
-            false => None,
-        };
-        let rest = (0..states.parts()).filter(|part| in_pieces.as_ref().is_none_or(|in_pieces| !in_pieces.has(*part)));
-        let inputs = states.inputs(rows, rest.clone())?;
-        let LocalGroups { mut groups, first_rows } = local;
+        let LocalGroups { groups, first_rows } = local;
         self.flush_if_full()?;
         self.numbers.clear();
         for first_rows in first_rows.chunks(ROWS_PARTITIONED_AT_ONCE) {
@@ -323,17 +313,8 @@ impl<'a> Gatherer<'a> {
         }
         // Alike rows within a block say nothing about rows of several blocks, so only the block's groups count.
         self.rows_taken += first_rows.len() * self.recipe.policy.rows_per_group_min;
-        if let Some(in_pieces) = &in_pieces {
-            let mut table = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
-            states.add_in_pieces(in_pieces, &groups, &self.numbers, &mut table)?;
-        }
-        if rest.clone().next().is_none() {
-            return Ok(());
-        }
-        groups.iter_mut().for_each(|group| *group = self.numbers[*group as usize]);
-        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&groups), weights: rows.weights() };
         let mut table = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
-        states.add(rest, &inputs, &grouped, &mut table, &mut self.beside)
+        states.add_rows(rows, || groups, &self.numbers, &mut table, &mut self.beside)
     }
 
     fn add_to_table(

@@ -87,11 +87,6 @@ enum AlikeRows {
     MayBeApart,
 }
 
-/// The index where each distinct number is met first.
-pub(super) fn first_of_each(numbers: &[u64]) -> Vec<u32> {
-    places_of(numbers, |number| mix(*number)).first_rows
-}
-
 /// Packs the numbers of all keys into one. There must be at least one key.
 fn packed_keys(keys: Vec<LocalNumbers>) -> LocalNumbers {
     let packed = keys.into_iter().reduce(|mut packed, mut next| self::packed(&mut packed, &mut next));

@@ -18,7 +18,7 @@ use super::bits::width_of;
 use super::local::{self, LocalGroups};
 use super::pieces::WordPieces;
 use super::texts::is_text;
-use super::value_list::ValueList;
+use super::value_list::{ValueList, numbered};
 use crate::arithmetic::{Arithmetic, SharedSteps};
 use crate::cache::L2_BYTES;
 use crate::function::VectorFunction;
@@ -218,17 +218,20 @@ impl<'a> PartRows<'a> {
         }
     }
 
-    /// The code of each row of a whole block, if the column has a value list. Does not read the list.
-    pub(super) fn codes(&self, column: usize) -> Result<Option<Vec<u32>>> {
-        let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(None) };
-        match shared.state.chunk(table, column)?.filter(|chunk| chunk.has_values() && self.is_whole()) {
-            Some(chunk) => {
-                let mut codes = Vec::with_capacity(self.len());
-                chunk.codes(self.range.clone(), &mut codes)?;
-                Ok(Some(codes))
+    /// The list of the values of a column that some row has, and for each row the place of its value there, or the
+    /// number of values for NULL. Decodes no value. `None` if the column has no list.
+    pub(super) fn listed(&self, column: usize) -> Result<Option<(ValueList, Vec<u32>)>> {
+        let (shared, table) = match &self.origin {
+            GroupRowOrigin::Block(shared, table) => (shared, table),
+            GroupRowOrigin::List { column: of_list, list } if *of_list == column => {
+                return Ok(Some((ValueList::clone(list), (0..list.len() as u32).collect())));
             }
-            None => Ok(None),
-        }
+            _ => return Ok(None),
+        };
+        let Some(chunk) = shared.state.listed_chunk(table, column)? else { return Ok(None) };
+        let mut codes = self.codes_in(&chunk)?;
+        let used = if self.is_whole() { None } else { Some(numbered(&mut codes)) };
+        Ok(Some((ValueList::of_chunk(Arc::new(chunk), used), codes)))
     }
 
     /// The number of table rows that each row represents.

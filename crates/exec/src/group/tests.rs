@@ -1,5 +1,6 @@
 //! Groupings of random rows, compared with a model that uses nothing but maps.
 
+mod distinct;
 mod frequent;
 mod parts;
 mod sketches;
@@ -724,124 +725,6 @@ fn random_tables_have_the_groups_of_the_model() {
             let found = run(&group_by, workers, hashes_meet).expect("groups");
             assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers, {is_spilled}: {group:?}");
         }
-    }
-}
-
-/// Data with a column that blocks list, of every type, in blocks and runs. The keys are the first columns.
-fn random_distinct(random: &mut StdRng) -> (Data, Group) {
-    let mut data = Data::random(random);
-    let kinds = [
-        SqlType::Int8,
-        SqlType::Int32,
-        SqlType::Int64,
-        SqlType::UInt64,
-        SqlType::Boolean,
-        SqlType::Date,
-        SqlType::Float64,
-    ];
-    let key = |random: &mut StdRng| RandomColumn {
-        values: [1, 3, 40, 300][random.random_range(0..4)],
-        ..RandomColumn::random(random)
-    };
-    let value = RandomColumn {
-        kind: kinds[random.random_range(0..kinds.len())].clone(),
-        values: [1, 30, 500, 1_000_000][random.random_range(0..4)],
-        nullable: random.random(),
-    };
-    data.columns = vec![key(random), key(random), value];
-    let fields = data.columns.iter().zip(["c0", "c1", "c2"]);
-    let fields = fields.map(|(column, name)| Field::new(name, column.kind.arrow(), column.nullable));
-    data.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let batches = (0..random.random_range(1..6)).map(|_| {
-        let rows = [1, 30, 400, 3_000][random.random_range(0..4)];
-        // Values repeat, so that blocks list them.
-        let arrays = data.columns.iter().map(|column| {
-            let values = column.array(random, rows / 4 + 1);
-            let places: Vec<u32> = (0..rows).map(|_| random.random_range(0..values.len() as u32)).collect();
-            rows::take(&values, &places).expect("places below the length")
-        });
-        RecordBatch::try_new(Arc::clone(&data.schema), arrays.collect()).expect("columns as in the schema")
-    });
-    data.batches = batches.collect();
-    let keys = (0..random.random_range(0..3)).map(|column| GroupKey {
-        expr: Expr::Column(column),
-        kind: data.columns[column].kind.arrow(),
-        nullable: data.columns[column].nullable,
-    });
-    let argument = Some((Expr::Column(2), data.columns[2].kind.arrow()));
-    let count = Aggregate { distinct: true, ..aggregate(named("count"), argument) };
-    let group = Group { predicates: Vec::new(), keys: keys.collect(), aggregates: vec![count], always: Vec::new() };
-    (data, group)
-}
-
-#[test]
-fn distinct_counts_of_random_tables_are_those_of_the_model() {
-    let mut counted = 0;
-    for seed in 0..150 {
-        let mut random = StdRng::seed_from_u64(seed + 7_000);
-        let (data, mut group) = random_distinct(&mut random);
-        let mut rows = data.rows();
-        let deleted: std::collections::BTreeSet<u64> =
-            (0..rows.len() as u64).filter(|_| seed % 3 == 0 && random.random_range(0..4) == 0).collect();
-        let mut numbers = 0..;
-        rows.retain(|_| numbers.next().is_some_and(|number| !deleted.contains(&number)));
-        if seed % 2 == 0 {
-            let column = random.random_range(0..3);
-            group.predicates.push(Predicate::IsNull { column, negated: true });
-            rows.retain(|row| row[column] != ModelValue::Null);
-        }
-        let expected = model(&rows, &data, &[], &group);
-        let rows_per_block = [50, 700, 100_000][random.random_range(0..3)];
-        let GroupSource::Table(table) = data.as_table(rows_per_block, &deleted.into_iter().collect::<Vec<_>>()) else {
-            panic!("a table")
-        };
-        let request = request(group.clone(), Vec::new());
-        let broker = request.broker.clone();
-        let Some(counts) = DistinctCounts::new(&table, &request).expect("heads") else { continue };
-        counted += 1;
-        let hashes_meet = rows.len() < 500 && random.random();
-        let workers = random.random_range(1..5);
-        let source: Arc<dyn BatchSource> = counts;
-        let found = run_source(&source, &request, workers, hashes_meet).expect("groups");
-        assert_eq!(found, expected, "seed {seed}, {workers} workers: {group:?}");
-        drop(source);
-        assert_eq!(broker.used_bytes(), 0, "seed {seed}");
-    }
-    assert!(counted > 50, "{counted} tables list their values");
-}
-
-#[test]
-fn distinct_values_are_counted_range_by_range() {
-    // Enough values for several ranges, and too many groups for a bit each.
-    let mut random = StdRng::seed_from_u64(8_000);
-    let number = |values| RandomColumn { kind: SqlType::Int64, values, nullable: true };
-    let columns = vec![number(300), number(20_000)];
-    let fields = columns.iter().zip(["c0", "c1"]).map(|(column, name)| Field::new(name, column.kind.arrow(), true));
-    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let arrays = columns.iter().map(|column| column.array(&mut random, 120_000)).collect();
-    let batches = vec![RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")];
-    let data = Data { columns, schema, batches };
-    let rows = data.rows();
-    let count = |column| {
-        let argument = Some((Expr::Column(column), DataType::Int64));
-        Aggregate { distinct: true, ..aggregate(named("count"), argument) }
-    };
-    let GroupSource::Table(table) = data.as_table(50_000, &[]) else { panic!("a table") };
-    for (keys, column) in [(vec![], 1), (vec![0], 1), (vec![1], 0)] {
-        let key = |column| GroupKey { expr: Expr::Column(column), kind: DataType::Int64, nullable: true };
-        let keys = keys.into_iter().map(key).collect();
-        let group = Group { predicates: Vec::new(), keys, aggregates: vec![count(column)], always: Vec::new() };
-        let expected = model(&rows, &data, &[], &group);
-        let request = request(group, Vec::new());
-        let source: Arc<dyn BatchSource> = DistinctCounts::new(&table, &request).expect("heads").expect("lists");
-        assert_eq!(run_source(&source, &request, 3, false).expect("groups"), expected);
-        // Without enough memory the count must fail and keep nothing.
-        let broker = Broker::new(1 << 16);
-        let request = GroupRequest { broker: broker.clone(), ..request };
-        let source: Arc<dyn BatchSource> = DistinctCounts::new(&table, &request).expect("heads").expect("lists");
-        assert_eq!(run_source(&source, &request, 2, false).expect_err("too much").kind(), ErrorKind::MemoryLimit);
-        drop(source);
-        assert_eq!(broker.used_bytes(), 0);
     }
 }
 

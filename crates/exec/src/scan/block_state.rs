@@ -124,6 +124,12 @@ impl BlockState {
         })
     }
 
+    /// The stored chunk of a column, opened once more for a reader that keeps it. `None` if it has no value list.
+    pub(crate) fn listed_chunk(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
+        let chunk = self.block.chunk(table, index)?.filter(Chunk::has_values);
+        Ok(chunk.map(|chunk| chunk.metered(&self.reads)))
+    }
+
     /// The values of all rows in `rows`.
     pub(crate) fn read(&self, table: &TableDef, index: usize, rows: Range<usize>) -> Result<ArrayRef> {
         match self.column(table, index)? {

@@ -13,6 +13,7 @@ use crate::group::key_values::KeyValues;
 use crate::group::layout::{GroupLayout, KeyShape, with_shape};
 use crate::group::local;
 use crate::group::rows::{PartRows, PartValues};
+use crate::group::state::{Beside, Finished, Groups, States};
 use crate::group::table::GroupTable;
 use crate::group::texts::TextStore;
 
@@ -27,11 +28,12 @@ pub(super) struct RowGroups {
     pub(super) numbers: Vec<u32>,
 }
 
-/// The groups that one worker met.
+/// The groups that one worker met, with the other aggregates of its rows.
 pub(super) struct Numbering<'a> {
     layout: &'a GroupLayout,
+    states: &'a States,
     table: GroupTable,
-    texts: TextStore,
+    beside: Beside,
     chunk: Vec<u64>,
 }
 
@@ -43,15 +45,28 @@ pub(super) struct Numbered {
 
 impl<'a> Numbering<'a> {
     /// Starts without groups. Takes memory from reservations that `memory` makes.
-    pub(super) fn new(layout: &'a GroupLayout, memory: impl Fn() -> Reservation) -> Numbering<'a> {
-        Numbering { layout, table: GroupTable::new(memory()), texts: TextStore::new(memory()), chunk: Vec::new() }
+    pub(super) fn new(layout: &'a GroupLayout, states: &'a States, memory: impl Fn() -> Reservation) -> Numbering<'a> {
+        let table = GroupTable::new(memory());
+        Numbering { layout, states, table, beside: Beside::new(states, memory), chunk: Vec::new() }
     }
 
-    /// The groups of at least one row; `None` if there are no keys.
+    /// The groups of at least one row; `None` if there are no keys. Adds the rows to the other aggregates.
     pub(super) fn number(&mut self, rows: &PartRows<'_>) -> Result<Option<RowGroups>> {
-        if self.layout.columns.is_empty() {
-            return Ok(None);
-        }
+        let has_keys = !self.layout.columns.is_empty();
+        let groups = match has_keys {
+            true => self.groups_of(rows)?,
+            false => {
+                RowGroups { places: Arc::new(vec![0; rows.len()]), numbers: self.find(&[], std::iter::once(0), 1)? }
+            }
+        };
+        let RowGroups { places, numbers } = &groups;
+        let (stride, at) = (self.layout.stride, self.layout.key_words);
+        let mut table = Groups { words: self.table.rows_mut(), stride, at };
+        self.states.add_rows(rows, || places.to_vec(), numbers, &mut table, &mut self.beside)?;
+        Ok(has_keys.then_some(groups))
+    }
+
+    fn groups_of(&mut self, rows: &PartRows<'_>) -> Result<RowGroups> {
         let mut keys: Vec<PartValues> =
             self.layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
         if let [key @ PartValues { codes: Some(_), is_list: true, .. }] = &mut *keys
@@ -61,9 +76,9 @@ impl<'a> Numbering<'a> {
             let places = key.codes.take().unwrap_or_default();
             let listed = key.values.len();
             let numbers = self.find(&keys, 0..listed, listed)?;
-            return Ok(Some(RowGroups { places, numbers }));
+            return Ok(RowGroups { places, numbers });
         }
-        let groups = match local::group(&keys, rows.len())? {
+        Ok(match local::group(&keys, rows.len())? {
             Some(local) => {
                 let first_rows = local.first_rows.iter().map(|row| *row as usize);
                 let numbers = self.find(&keys, first_rows, local.first_rows.len())?;
@@ -73,8 +88,7 @@ impl<'a> Numbering<'a> {
                 let numbers = self.find(&keys, 0..rows.len(), rows.len())?;
                 RowGroups { places: Arc::new((0..rows.len() as u32).collect()), numbers }
             }
-        };
-        Ok(Some(groups))
+        })
     }
 
     /// The numbers of the groups with the keys at `places`, an iterator over `count` rows.
@@ -90,16 +104,20 @@ impl<'a> Numbering<'a> {
             let len = GROUPS_AT_ONCE.min(count - start);
             self.chunk.clear();
             self.chunk.resize(len * self.layout.stride, 0);
+            if self.states.initial().iter().any(|word| *word != 0) {
+                let rows = self.chunk.chunks_exact_mut(self.layout.stride);
+                rows.for_each(|row| row[self.layout.key_words..].copy_from_slice(self.states.initial()));
+            }
             keys.write(places.clone().take(len), &mut self.chunk);
             // Skip the places that were just written.
             places.nth(len - 1);
-            self.table.find(self.layout, &self.chunk, &keys, &mut self.texts, &mut numbers)?;
+            self.table.find(self.layout, &self.chunk, &keys, &mut self.beside.texts, &mut numbers)?;
         }
         Ok(numbers)
     }
 
     pub(super) fn finish(self) -> Numbered {
-        Numbered { table: self.table, texts: self.texts }
+        Numbered { table: self.table, texts: self.beside.texts }
     }
 }
 
@@ -115,7 +133,12 @@ pub(super) struct AllGroups {
 
 impl AllGroups {
     /// Joins the groups of workers. Without keys there is one group, even if no row was met.
-    pub(super) fn new(layout: &GroupLayout, workers: Vec<Numbered>, mut memory: Reservation) -> Result<AllGroups> {
+    pub(super) fn new(
+        layout: &GroupLayout,
+        states: &States,
+        workers: Vec<Numbered>,
+        mut memory: Reservation,
+    ) -> Result<AllGroups> {
         let groups: usize = workers.iter().map(|worker| worker.table.len()).sum();
         let bytes = groups * (layout.stride * size_of::<u64>() + size_of::<u32>());
         memory.grow(bytes as u64 + Index::bytes_for(groups))?;
@@ -128,34 +151,53 @@ impl AllGroups {
         // From here on views of all workers refer to one store, so each worker's buffer numbers must be shifted.
         let (texts, bases) = TextStore::join(stores);
         let mut all = AllGroups { rows: Vec::new(), len: 0, texts, of_workers: Vec::new(), _memory: memory };
-        if layout.columns.is_empty() {
-            (all.len, all.of_workers) = (1, vec![vec![0]; tables.len()]);
-            return Ok(all);
-        }
         let mut index = Index::with_room_for(groups);
         for (mut table, base) in tables.into_iter().zip(bases) {
             if base > 0 {
                 layout.move_texts(table.rows_mut(), base);
+                states.move_texts(table.rows_mut(), (layout.stride, layout.key_words), base);
             }
-            with_shape!(layout.shape, shape => all.add(shape, layout.stride, table.rows(), &mut index));
+            with_shape!(layout.shape, shape => all.add(shape, layout, states, table.rows(), &mut index))?;
+        }
+        if layout.columns.is_empty() {
+            // Without keys there is one group, even if no row was met. No pairs of a worker have its number.
+            if all.len == 0 {
+                all.rows.resize(layout.key_words, 0);
+                all.rows.extend_from_slice(states.initial());
+                all.len = 1;
+            }
+            all.of_workers.iter_mut().for_each(|numbers| numbers.resize(1, 0));
         }
         Ok(all)
     }
 
-    fn add<S: KeyShape>(&mut self, shape: S, stride: usize, rows: &[u64], index: &mut Index) {
-        let mut numbers = Vec::with_capacity(rows.len() / stride);
-        for row in rows.chunks_exact(stride) {
+    fn add<S: KeyShape>(
+        &mut self,
+        shape: S,
+        layout: &GroupLayout,
+        states: &States,
+        rows: &[u64],
+        index: &mut Index,
+    ) -> Result<()> {
+        let stride = layout.stride;
+        let (mut numbers, mut pairs) = (Vec::with_capacity(rows.len() / stride), Vec::new());
+        for (place, row) in (0..).zip(rows.chunks_exact(stride)) {
             let found = index.find(shape.hash(row), |number| {
                 let held = &self.rows[number as usize * stride..];
                 shape.is_same(held, row, |_, held, view| self.texts.is_same(held, view))
             });
-            numbers.push(found.unwrap_or_else(|| {
-                self.rows.extend_from_slice(row);
-                self.len += 1;
-                self.len as u32 - 1
-            }));
+            // A new row becomes a group with its aggregates as they are.
+            match found {
+                Some(number) => pairs.push((place, number)),
+                None => {
+                    self.rows.extend_from_slice(row);
+                    self.len += 1;
+                }
+            }
+            numbers.push(found.unwrap_or(self.len as u32 - 1));
         }
         self.of_workers.push(numbers);
+        states.merge(&pairs, rows, &mut self.rows, (stride, layout.key_words), &self.texts)
     }
 
     /// The number of groups.
@@ -175,13 +217,21 @@ impl AllGroups {
         groups: Range<usize>,
         functions: &[Arc<dyn VectorFunction>],
     ) -> Result<Vec<ArrayRef>> {
-        match layout.columns.is_empty() {
-            true => Ok(Vec::new()),
-            false => layout.keys(
-                &self.rows[groups.start * layout.stride..groups.end * layout.stride],
-                &self.texts,
-                functions,
-            ),
-        }
+        layout.keys(self.rows_of(layout, groups), &self.texts, functions)
+    }
+
+    /// The other aggregates of some groups.
+    pub(super) fn aggregates(
+        &self,
+        layout: &GroupLayout,
+        states: &States,
+        groups: Range<usize>,
+    ) -> Result<Vec<ArrayRef>> {
+        let rows = self.rows_of(layout, groups);
+        states.finish(Finished { rows, stride: layout.stride, at: layout.key_words }, &[], &self.texts)
+    }
+
+    fn rows_of(&self, layout: &GroupLayout, groups: Range<usize>) -> &[u64] {
+        &self.rows[groups.start * layout.stride..groups.end * layout.stride]
     }
 }

@@ -3,14 +3,17 @@
 use rowmill_base::Result;
 use rowmill_plan::Expr;
 
-use super::add::Groups;
+use super::add::{Beside, Grouped, Groups};
 use super::{Operation, States};
 use crate::aggregate::{Fold, SumNarrow, SumSigned};
-use crate::group::pieces::WordPieces;
+use crate::group::pieces::{GROUPS_MAX, WordPieces};
 use crate::group::rows::PartRows;
 
+/// With fewer rows, adding them piece by piece by group takes longer than it saves.
+const ROWS_IN_PIECES_MIN: usize = 1 << 8;
+
 /// Cells that take the rows of a block piece by piece.
-pub(in crate::group) struct InPieces<'a> {
+struct InPieces<'a> {
     pieces: WordPieces<'a>,
     /// The cells of totals, each with the number of the piece's value that it takes.
     totals: Vec<(usize, usize)>,
@@ -20,15 +23,46 @@ pub(in crate::group) struct InPieces<'a> {
 
 impl InPieces<'_> {
     /// Whether a part is one of these cells.
-    pub(in crate::group) fn has(&self, part: usize) -> bool {
+    fn has(&self, part: usize) -> bool {
         self.counts.contains(&part) || self.totals.iter().any(|(cell, _)| *cell == part)
     }
 }
 
 impl States {
+    /// Adds all rows of a block to their groups. `of_rows` makes the group of each row among the groups of the block.
+    /// `numbers` has the index of each of these groups in `groups`.
+    pub(in crate::group) fn add_rows(
+        &self,
+        rows: &PartRows<'_>,
+        of_rows: impl FnOnce() -> Vec<u32>,
+        numbers: &[u32],
+        groups: &mut Groups<'_>,
+        beside: &mut Beside,
+    ) -> Result<()> {
+        if self.parts() == 0 {
+            return Ok(());
+        }
+        let in_pieces = match numbers.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
+            true => self.in_pieces(rows)?,
+            false => None,
+        };
+        let rest = (0..self.parts()).filter(|part| in_pieces.as_ref().is_none_or(|in_pieces| !in_pieces.has(*part)));
+        let inputs = self.inputs(rows, rest.clone())?;
+        let mut of_rows = of_rows();
+        if let Some(in_pieces) = &in_pieces {
+            self.add_in_pieces(in_pieces, &of_rows, numbers, groups)?;
+        }
+        if rest.clone().next().is_none() {
+            return Ok(());
+        }
+        of_rows.iter_mut().for_each(|group| *group = numbers[*group as usize]);
+        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&of_rows), weights: rows.weights() };
+        self.add(rest, &inputs, &grouped, groups, beside)
+    }
+
     /// The cells that may take `rows` in pieces: counts of rows, and totals of arguments that are never NULL and whose
     /// total over one piece fits 64 bits. `None` if no total qualifies.
-    pub(in crate::group) fn in_pieces<'a>(&self, rows: &'a PartRows<'a>) -> Result<Option<InPieces<'a>>> {
+    fn in_pieces<'a>(&self, rows: &'a PartRows<'a>) -> Result<Option<InPieces<'a>>> {
         // A row with a weight must be added several times, which pieces cannot do.
         if self.small_words.is_empty() || rows.weights().is_some() {
             return Ok(None);
@@ -50,7 +84,7 @@ impl States {
 
     /// Adds rows to the cells that take them in pieces. `of_rows` has the group of each row among the groups of the
     /// block. `numbers` has the index of each of these groups in `groups`.
-    pub(in crate::group) fn add_in_pieces(
+    fn add_in_pieces(
         &self,
         InPieces { pieces, totals, counts }: &InPieces<'_>,
         of_rows: &[u32],

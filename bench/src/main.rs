@@ -16,7 +16,7 @@ use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
 use rowmill_bench::{
-    appends, commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch,
+    appends, commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch, wire,
 };
 use serde_json::Value;
 
@@ -35,6 +35,8 @@ enum Bench {
     Load(LoadArgs),
     /// Runs the statements of a file on a Rowmill database.
     Run(RunArgs),
+    /// Runs the statements of a file on a server of PostgreSQL's wire protocol.
+    Wire(WireArgs),
     /// Inserts rows by key: many in one transaction, and some in a commit each, compared with SQLite.
     Inserts(InsertsArgs),
     /// Appends rows one by one to a columnar table: by an appender, and by prepared INSERTs.
@@ -142,6 +144,25 @@ struct RunArgs {
 }
 
 #[derive(Args)]
+struct WireArgs {
+    /// The address and port of the server, which must ask for no password.
+    #[arg(long, default_value = "127.0.0.1:5432")]
+    address: String,
+    /// The user, whose name is also that of the database.
+    #[arg(long, default_value = "postgres")]
+    user: String,
+    /// A file with the statements, one per line.
+    #[arg(long)]
+    queries: PathBuf,
+    /// The number of times that each statement runs.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// The file for the report; by default it is printed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct InsertsArgs {
     /// The folder in which the databases are created.
     directory: PathBuf,
@@ -209,6 +230,7 @@ fn main() -> ExitCode {
         Bench::Tpch(args) => tpch(&args),
         Bench::Load(args) => load(&args),
         Bench::Run(args) => run(&args),
+        Bench::Wire(args) => wire(&args),
         Bench::Inserts(args) => inserts(&args),
         Bench::Appends(args) => appends(&args),
         Bench::Commits(args) => commits(&args),
@@ -277,6 +299,12 @@ fn run(args: &RunArgs) -> Result<()> {
     let report = run::run(&run, || bar.inc(1))?;
     bar.finish_and_clear();
     write(args.out.as_deref(), &report)
+}
+
+fn wire(args: &WireArgs) -> Result<()> {
+    let WireArgs { address, user, queries, runs, out } = args;
+    let statements = read(queries)?;
+    write(out.as_deref(), &wire::run(&wire::WireRun { address, user, statements: &statements, runs: *runs })?)
 }
 
 fn appends(args: &AppendsArgs) -> Result<()> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use pgwire::messages::{Message, PgWireFrontendMessage};
+use rustix::net::RecvFlags;
 use rustls::ServerConnection;
 
 use crate::backend::{OUTPUT_BYTES, put};
@@ -77,13 +78,22 @@ impl SessionSocket {
 
     /// Reads what has arrived.
     pub(crate) fn read(&mut self, input: &mut BytesMut) -> io::Result<Arrival> {
-        self.working.spin(&self.stream);
-        let read = loop {
-            match self.read_once() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => break read,
+        let spun = match self.tls {
+            None => self.working.spin(&self.stream, &mut self.arrived, RecvFlags::empty()),
+            Some(_) => {
+                // The bytes are for TLS to read.
+                self.working.spin(&self.stream, &mut [0], RecvFlags::PEEK);
+                None
             }
         };
+        let read = spun.unwrap_or_else(|| {
+            loop {
+                match self.read_once() {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    read => break read,
+                }
+            }
+        });
         input.extend_from_slice(&self.arrived[..*read.as_ref().unwrap_or(&0)]);
         match read {
             Ok(0) => Ok(Arrival::End),

@@ -4,6 +4,7 @@
 //! wake a thread, and the processor under it, takes longer than a statement on keyed tables. So a session thread first
 //! looks for the next message again and again, as long as so few sessions work that a processor is free for it.
 
+use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,9 @@ use rustix::net::{RecvFlags, recv};
 /// How long a session thread looks before it sleeps: about as long as a client needs to read an answer and send the
 /// next statement.
 const SPIN: Duration = Duration::from_micros(100);
+/// How often a session thread looks before it lets another thread run. To ask the system for one takes as long as a look,
+/// and a message that comes in the middle waits for it.
+const LOOKS: usize = 3;
 
 /// The session threads that work for a client or wait for its next message.
 #[derive(Debug)]
@@ -41,21 +45,27 @@ impl WorkingSession {
         WorkingSession(Arc::clone(all))
     }
 
-    /// Waits a little for bytes of `stream`, which are not read. Returns at once if a processor may not be free.
-    pub(crate) fn spin(&self, stream: &TcpStream) {
+    /// Waits a little for bytes of `stream`, and receives them into `bytes`. Returns `None` if none have come, and at once
+    /// if a processor may not be free. With [`RecvFlags::PEEK`] the bytes stay where they are.
+    pub(crate) fn spin(&self, stream: &TcpStream, bytes: &mut [u8], flags: RecvFlags) -> Option<io::Result<usize>> {
         let mut since = None;
         while self.0.count.load(Ordering::Relaxed) <= self.0.spinning_max {
-            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-            // Bytes, the end, and all other errors are for the read that follows.
-            if recv(stream, &mut [0; 1][..], flags) != Err(Errno::AGAIN) {
-                return;
+            for _ in 0..LOOKS {
+                match recv(stream, &mut *bytes, flags | RecvFlags::DONTWAIT) {
+                    Ok((received, _)) => return Some(Ok(received)),
+                    Err(Errno::AGAIN) => {}
+                    // The blocking read that follows waits again after a signal.
+                    Err(Errno::INTR) => return None,
+                    Err(error) => return Some(Err(error.into())),
+                }
             }
             if since.get_or_insert_with(Instant::now).elapsed() > SPIN {
-                return;
+                return None;
             }
             // A thread that has work goes first.
             std::thread::yield_now();
         }
+        None
     }
 }
 

@@ -16,7 +16,6 @@ use std::cmp::Ordering;
 use arrow::array::{Array, ArrayRef, make_comparator};
 use arrow::compute::SortOptions;
 use rowmill_expr::kernels::cast::cast;
-use rowmill_expr::kernels::compare::satisfies;
 use rowmill_plan::Predicate;
 
 /// What a file has for a column of the union.
@@ -51,7 +50,7 @@ pub(crate) fn predicates_for<'a>(
 fn is_never_true<'a>(predicate: &Predicate, place: &dyn Fn(usize) -> UnionPlace<'a>) -> bool {
     match predicate {
         Predicate::Compare { column, op, value } => match place(*column) {
-            UnionPlace::Value(own) => compare(own, value).is_some_and(|order| !satisfies(order, *op)),
+            UnionPlace::Value(own) => compare(own, value).is_some_and(|order| !op.holds(order)),
             _ => false,
         },
         Predicate::In { column, values, negated: false } => match place(*column) {

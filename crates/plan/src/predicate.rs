@@ -1,5 +1,6 @@
 //! Conditions on the columns of one table that a scan can check itself.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +36,19 @@ impl CompareOp {
             CompareOp::Greater => CompareOp::Less,
             CompareOp::GreaterOrEqual => CompareOp::LessOrEqual,
             same => same,
+        }
+    }
+
+    /// Whether two values that are in the order `order` meet the operator.
+    #[inline]
+    pub fn holds(self, order: Ordering) -> bool {
+        match self {
+            CompareOp::Equal => order.is_eq(),
+            CompareOp::NotEqual => order.is_ne(),
+            CompareOp::Less => order.is_lt(),
+            CompareOp::LessOrEqual => order.is_le(),
+            CompareOp::Greater => order.is_gt(),
+            CompareOp::GreaterOrEqual => order.is_ge(),
         }
     }
 }

@@ -321,7 +321,7 @@ fn values_of_every_type_compare_in_their_order() {
             pairs.iter().map(|pair| test(pair).to_string()).collect()
         };
         for op in [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual] {
-            let expected = is_numbered(&|(left, right)| crate::kernels::compare::satisfies(left.cmp(right), op));
+            let expected = is_numbered(&|(left, right)| op.holds(left.cmp(right)));
             let with_null: Vec<&str> = expected.iter().map(String::as_str).chain(["NULL"; 3]).collect();
             let comparison = compare(op, column(0, &columns[0]), column(1, &columns[1])).expect("one type");
             shows(&comparison, &columns, &with_null);
@@ -332,7 +332,7 @@ fn values_of_every_type_compare_in_their_order() {
                     (0..texts.len())
                         .map(|row| {
                             let order = if is_left { constant.cmp(&row) } else { row.cmp(&constant) };
-                            crate::kernels::compare::satisfies(order, op).to_string()
+                            op.holds(order).to_string()
                         })
                         .collect()
                 };

@@ -46,18 +46,6 @@ pub fn is_distinct(left: &Operand, right: &Operand, negated: bool, rows: usize) 
     Ok(BooleanArray::new(if negated { !&distinct } else { distinct }, None))
 }
 
-/// Whether `order` satisfies `op`.
-pub fn satisfies(order: Ordering, op: CompareOp) -> bool {
-    match op {
-        CompareOp::Equal => order.is_eq(),
-        CompareOp::NotEqual => order.is_ne(),
-        CompareOp::Less => order.is_lt(),
-        CompareOp::LessOrEqual => order.is_le(),
-        CompareOp::Greater => order.is_gt(),
-        CompareOp::GreaterOrEqual => order.is_ge(),
-    }
-}
-
 /// Returns the order of two floats.
 pub(crate) fn float_order(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
@@ -138,7 +126,7 @@ fn nested(op: CompareOp, left: &Operand, right: &Operand, rows: usize) -> Result
     let order = order_of(&left.values, &right.values)?;
     let nulls = joint_nulls(left, right, rows);
     let bits = BooleanBuffer::collect_bool(rows, |row| {
-        nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && satisfies(order(left.at(row), right.at(row)), op)
+        nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && op.holds(order(left.at(row), right.at(row)))
     });
     Ok(BooleanArray::new(bits, nulls))
 }

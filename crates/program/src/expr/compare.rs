@@ -47,7 +47,7 @@ impl Comparison {
             None => compare_values(left, right),
             Some((left_scale, right_scale)) => compare_exact((exact(left), left_scale), (exact(right), right_scale)),
         };
-        Ok(ValueRef::Bool(self.holds(order)))
+        Ok(ValueRef::Bool(self.op.holds(order)))
     }
 
     /// The result if both operands are signed integers of one type. Returns `None` if they are not, if one of them is
@@ -58,19 +58,7 @@ impl Comparison {
             return None;
         }
         let [left, right] = &self.operands;
-        Some(self.holds(left.signed(env)?.cmp(&right.signed(env)?)))
-    }
-
-    #[inline]
-    fn holds(&self, order: Ordering) -> bool {
-        match self.op {
-            CompareOp::Equal => order.is_eq(),
-            CompareOp::NotEqual => order.is_ne(),
-            CompareOp::Less => order.is_lt(),
-            CompareOp::LessOrEqual => order.is_le(),
-            CompareOp::Greater => order.is_gt(),
-            CompareOp::GreaterOrEqual => order.is_ge(),
-        }
+        Some(self.op.holds(left.signed(env)?.cmp(&right.signed(env)?)))
     }
 }
 

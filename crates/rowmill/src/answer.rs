@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, i256};
 use rowmill_base::{Error, ErrorKind, NumberedType, Physical, Result, SqlType, UnsignedNumber};
+use rowmill_expr::session_zone::SessionZone;
 use rowmill_program::ResultRows;
 use rowmill_sql::{Outcome, outside_batch};
 use rowmill_storage::keyed::ValueRef;
@@ -16,6 +17,8 @@ use rowmill_storage::of_ordered_bytes;
 pub struct Answer<'c> {
     rows: &'c ResultRows,
     changed: u64,
+    /// The time zone in which [`Answer::to_batch`] shows instants; `None` is UTC.
+    zone: Option<SessionZone>,
 }
 
 /// The answer of a statement whose rows may be read in place.
@@ -28,8 +31,8 @@ pub enum PlacedAnswer<'c> {
 }
 
 impl<'c> Answer<'c> {
-    pub(crate) fn new(rows: &'c ResultRows, changed: u64) -> Self {
-        Answer { rows, changed }
+    pub(crate) fn new(rows: &'c ResultRows, changed: u64, zone: Option<SessionZone>) -> Self {
+        Answer { rows, changed, zone }
     }
 
     /// The number of rows.
@@ -58,7 +61,7 @@ impl<'c> Answer<'c> {
     }
 
     /// Returns all rows as an Arrow batch, for callers that do not know the types. Its columns are named `0`, `1` and
-    /// so on.
+    /// so on. Instants have the time zone of the session.
     ///
     /// ```
     /// # use rowmill::{Database, Param, Result};
@@ -73,7 +76,7 @@ impl<'c> Answer<'c> {
     pub fn to_batch(&self) -> Result<RecordBatch> {
         let kinds = self.rows.kinds().iter().enumerate();
         let fields: Vec<Field> = kinds.map(|(at, kind)| Field::new(at.to_string(), kind.arrow(), true)).collect();
-        outside_batch(self.rows.to_batch(&Arc::new(Schema::new(fields)))?, None)
+        outside_batch(self.rows.to_batch(&Arc::new(Schema::new(fields)))?, self.zone)
     }
 
     fn value(&self, row: usize, column: usize) -> Result<ValueRef<'c>> {

@@ -144,7 +144,8 @@ impl Statement {
     pub fn ask<'c>(&self, connection: &'c mut Connection, params: &[Param<'_>]) -> Result<Answer<'c>> {
         let session = connection.session();
         let changed = session.ask(&self.0.parsed, params)?;
-        Ok(Answer::new(session.rows(), changed))
+        let zone = session.zone();
+        Ok(Answer::new(session.rows(), changed, zone))
     }
 
     /// Runs the statement with borrowed values for its parameters. The rows of a statement on few rows of tables with a
@@ -165,9 +166,11 @@ impl Statement {
     /// ```
     pub fn run_in_place<'c>(&self, connection: &'c mut Connection, params: &[Param<'_>]) -> Result<PlacedAnswer<'c>> {
         let session = connection.session();
-        Ok(match session.run_in_place(&self.0.parsed, params)? {
-            PlacedOutcome::Rows => PlacedAnswer::Rows(Answer::new(session.rows(), 0)),
-            PlacedOutcome::Other(outcome) => PlacedAnswer::Other(outcome.outside(session.zone())),
+        let outcome = session.run_in_place(&self.0.parsed, params)?;
+        let zone = session.zone();
+        Ok(match outcome {
+            PlacedOutcome::Rows => PlacedAnswer::Rows(Answer::new(session.rows(), 0, zone)),
+            PlacedOutcome::Other(outcome) => PlacedAnswer::Other(outcome.outside(zone)),
         })
     }
 

@@ -105,3 +105,23 @@ fn the_examples_of_all_aggregates_give_their_results() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn a_batch_of_an_answer_shows_instants_in_the_zone_of_the_session() {
+    let mut connection = Database::memory().expect("opens").connect().expect("connects");
+    connection
+        .execute_batch(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, at TIMESTAMPTZ); INSERT INTO t VALUES (1, '2026-07-01 12:00Z')",
+        )
+        .expect("filled");
+    let find = connection.prepare("SELECT at FROM t WHERE id = ?").expect("a query");
+    for (zone, shown) in [("UTC", "2026-07-01 12:00:00+00"), ("Europe/Berlin", "2026-07-01 14:00:00+02")] {
+        connection.execute(&format!("SET timezone = '{zone}'"), ()).expect("a zone");
+        let batch = find
+            .ask(&mut connection, &[rowmill::Param::Integer(1)])
+            .and_then(|answer| answer.to_batch())
+            .expect("a batch");
+        let text = rowmill::text::format_value(batch.column(0), 0).expect("a text");
+        assert_eq!(text.as_deref(), Some(shown), "{zone}");
+    }
+}

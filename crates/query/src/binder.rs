@@ -108,6 +108,8 @@ pub struct BoundQuery {
 /// A column that an expression of [`bind_exprs`] can name.
 #[derive(Clone, Debug)]
 pub struct ExprColumn {
+    /// The schema that may come before the table, in lower case.
+    pub schema: Option<String>,
     /// The table that may qualify it, in lower case.
     pub table: Option<String>,
     /// The name as spelled.
@@ -362,7 +364,11 @@ impl<'a> Binder<'a> {
             let table = column.table.as_deref();
             match names.relations.iter_mut().find(|relation| relation.name.as_deref() == table) {
                 Some(relation) => relation.columns.push(named.clone()),
-                None => names.relations.push(ScopeRelation::new(table, vec![named.clone()])),
+                None => {
+                    let mut relation = ScopeRelation::new(table, vec![named.clone()]);
+                    relation.schema = column.schema.as_deref().map(Rc::from);
+                    names.relations.push(relation);
+                }
             }
             names.visible.push(named);
         }

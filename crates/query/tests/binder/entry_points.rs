@@ -28,7 +28,8 @@ fn expr(text: &str) -> Expr {
 }
 
 fn columns() -> Vec<ExprColumn> {
-    let column = |table: &str, name: &str, kind| ExprColumn { table: Some(table.into()), name: name.into(), kind };
+    let column =
+        |table: &str, name: &str, kind| ExprColumn { schema: None, table: Some(table.into()), name: name.into(), kind };
     vec![
         column("t", "A", DataType::Int32),
         column("t", "b", DataType::Utf8View),

@@ -75,6 +75,7 @@ pub(super) fn evaluator(work: &Work<'_>, expr: &ScalarExpr) -> Result<Evaluator>
 
 fn columns(table: &TableDef) -> Vec<ExprColumn> {
     let columns = table.columns.iter().map(|column| ExprColumn {
+        schema: None,
         table: Some(lower(&table.name)),
         name: column.name.clone(),
         kind: column.kind.arrow(),

@@ -146,6 +146,13 @@ impl<'a> WriteBinder<'a> {
         Ok(self.noted(bound))
     }
 
+    /// Returns the columns of a table under a name. The schema must come before the name of the table only, but not
+    /// before an alias.
+    fn columns<'t>(&self, name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
+        let schema = self.snapshot.catalog().schema_by_id(table.schema).filter(|_| lower(&table.name) == name);
+        columns(schema.map(|schema| lower(&schema.name)), name, table)
+    }
+
     /// Binds expressions over rows of tables, each row under a name.
     pub(crate) fn exprs(
         &self,
@@ -153,7 +160,7 @@ impl<'a> WriteBinder<'a> {
         rows: &[(&str, &TableDef)],
         clause: &'static str,
     ) -> Result<BoundExprs> {
-        let scope: Vec<ExprColumn> = rows.iter().flat_map(|(name, table)| columns(name, table)).collect();
+        let scope: Vec<ExprColumn> = rows.iter().flat_map(|(name, table)| self.columns(name, table)).collect();
         let catalog = self.catalog();
         let bound = binder::bind_exprs(exprs, &scope, clause, &catalog, &|ident| self.spelling(ident), self.kinds)?;
         self.reads_clock.set(self.reads_clock.get() || bound.reads_clock);
@@ -169,7 +176,7 @@ impl<'a> WriteBinder<'a> {
         items: Option<&[SelectItem]>,
     ) -> Result<Option<BoundQuery>> {
         let Some(items) = items else { return Ok(None) };
-        let scope: Vec<ExprColumn> = columns(alias, table).collect();
+        let scope: Vec<ExprColumn> = self.columns(alias, table).collect();
         let catalog = self.catalog();
         let bound =
             binder::bind_items(items, &scope, "RETURNING", &catalog, &|ident| self.spelling(ident), self.kinds)?;
@@ -250,10 +257,11 @@ pub(in crate::statement) fn targets<'n>(
     Ok(targets)
 }
 
-/// Returns the columns of a table under a name.
-fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
+/// Returns the columns of a table under a name, and under the schema if there is one.
+fn columns<'t>(schema: Option<String>, name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
     let name = name.to_owned();
     table.columns.iter().map(move |column| ExprColumn {
+        schema: schema.clone(),
         table: Some(name.clone()),
         name: column.name.clone(),
         kind: column.kind.arrow(),

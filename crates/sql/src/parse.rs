@@ -12,6 +12,7 @@
 mod access;
 mod alter_time_table;
 mod attach;
+mod comment;
 mod copy;
 mod database_folder;
 mod insert_forms;
@@ -24,6 +25,7 @@ mod pg_forms;
 mod position;
 mod precedence;
 mod prepare;
+mod sequence_options;
 mod short_forms;
 mod time_clauses;
 mod time_table;
@@ -63,6 +65,7 @@ use named_statement::parse_named;
 use parameters::{Parameters, join_named};
 use position::TextCursor;
 use prepare::{DeclaredParameters, prepare};
+use sequence_options::sort_sequence_options;
 use short_forms::replace_short_forms;
 use time_clauses::replace_time_clauses;
 pub(crate) use time_table::TimeClauses;
@@ -436,6 +439,7 @@ impl<'t> Section<'t> {
         // This must come before names are lowered, because `1m` and `1M` differ.
         let end = tokens.last().map_or_else(Location::empty, |token| token.span.end);
         replace_short_forms(sql, &mut tokens)?;
+        sort_sequence_options(sql, &mut tokens)?;
         replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
         for token in &mut tokens {
@@ -606,6 +610,8 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
                 StatementBody::AlterTimeTable(Box::new(alter))
             } else if let Some(statement) = access::parse_access(parser)? {
                 StatementBody::Access(Box::new(statement))
+            } else if let Some(statement) = comment::parse_comment(parser)? {
+                StatementBody::Sql(Box::new(statement))
             } else {
                 StatementBody::Sql(Box::new(parser.parse_statement()?))
             }

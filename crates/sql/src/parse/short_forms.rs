@@ -8,6 +8,10 @@
 //! SUMMARIZE t                           ->  SELECT * FROM "summarize"((SELECT * FROM t))
 //! [x + 1 FOR x IN l IF x > 0]           ->  list_transform(list_filter(l, x -> x > 0), x -> x + 1)
 //! LIMIT 10%                             ->  LIMIT "limit percent"(10)
+//! FETCH FIRST (n + 1) ROWS ONLY         ->  LIMIT (n + 1)
+//! sum(a) FILTER (a > 1)                 ->  sum(a) FILTER (WHERE a > 1)
+//! IN (FROM t WHERE a)                   ->  IN (SELECT * FROM t WHERE a)
+//! 2 ** 10                               ->  2 ^ 10
 //! PRAGMA table_info('t')                ->  SELECT * FROM pragma_table_info('t')
 //! SELECT a: 1                           ->  SELECT 1 AS a
 //! MAP(TEXT, INTEGER[])                  ->  MAP<TEXT, INTEGER[]>
@@ -20,6 +24,7 @@
 //! is replaced. The places of the user's tokens stay, so that errors show them.
 
 mod comprehension;
+mod fetch_count;
 mod frame_exclude;
 mod map_type;
 mod pivot;
@@ -68,6 +73,8 @@ impl ShortForms<'_> {
             let found = match &self.tokens[at].token {
                 Token::Word(word) if word.quote_style.is_none() => self.form_of_word(at, &word.value)?,
                 Token::Colon => self.prefix_alias(at),
+                Token::Mul => self.power(at),
+                Token::LParen => self.from_first(at),
                 _ => None,
             };
             if found.is_some() {
@@ -83,8 +90,10 @@ impl ShortForms<'_> {
             3 if word.eq_ignore_ascii_case("map") => Ok(self.map_type(at)),
             3 if word.eq_ignore_ascii_case("for") => self.comprehension(at),
             5 if word.eq_ignore_ascii_case("pivot") => self.pivot(at),
+            5 if word.eq_ignore_ascii_case("fetch") => Ok(self.fetch_count(at)),
             5 if word.eq_ignore_ascii_case("limit") => Ok(self.limit_percent(at)),
             5 if word.eq_ignore_ascii_case("using") => self.using_sample(at),
+            6 if word.eq_ignore_ascii_case("filter") => Ok(self.filter_condition(at)),
             6 if word.eq_ignore_ascii_case("pragma") => Ok(self.pragma(at)),
             7 if word.eq_ignore_ascii_case("exclude") => Ok(self.frame_exclude(at)),
             7 if word.eq_ignore_ascii_case("unpivot") => self.unpivot(at),
@@ -93,6 +102,48 @@ impl ShortForms<'_> {
             11 if word.eq_ignore_ascii_case("pivot_wider") => self.pivot(at),
             _ => Ok(None),
         }
+    }
+
+    /// `FILTER (condition)` after an aggregate, without WHERE. `filter(list, x -> ...)` is a call.
+    fn filter_condition(&self, at: usize) -> Option<Replacement> {
+        let open = self.next(at + 1);
+        let is_clause = self.previous(at).is_some_and(|before| self.token(before) == Some(&Token::RParen));
+        let has_where = self.is_word(self.next(open + 1), "where");
+        (is_clause && self.token(open) == Some(&Token::LParen) && !has_where).then(|| {
+            let mut new = NewTokens::at(self.tokens[open].span);
+            new.push(Token::LParen).words("WHERE");
+            Replacement { range: open..open + 1, tokens: new.tokens }
+        })
+    }
+
+    /// `**`, a power. The stars must touch, because `count(*) * 2` has another meaning.
+    fn power(&self, at: usize) -> Option<Replacement> {
+        let before = at.checked_sub(1)?;
+        let touches =
+            self.token(before) == Some(&Token::Mul) && self.tokens[before].span.end == self.tokens[at].span.start;
+        touches.then(|| {
+            let mut new = NewTokens::at(self.tokens[before].span);
+            new.push(Token::Caret);
+            Replacement { range: before..at + 1, tokens: new.tokens }
+        })
+    }
+
+    /// `(FROM t ...)` without SELECT, a query in parentheses. After the name of a function, FROM begins an argument.
+    fn from_first(&self, at: usize) -> Option<Replacement> {
+        let from = self.next(at + 1);
+        if !self.is_word(from, "from") {
+            return None;
+        }
+        let is_argument = |before: usize| self.is_any_word(before, &["trim", "substring", "overlay"]);
+        if self.previous(at).is_some_and(is_argument) {
+            return None;
+        }
+        let end = self.end_of(from + 1, &["select", "union", "intersect", "except"]);
+        (self.token(end) == Some(&Token::RParen)).then(|| {
+            let mut new = NewTokens::at(self.tokens[from].span);
+            new.words("SELECT *").extend(&self.tokens[from..=from]);
+            Replacement { range: from..from + 1, tokens: new.tokens }
+        })
     }
 
     /// `LIMIT 10%`, also with a point.

@@ -4,20 +4,29 @@ use std::sync::Arc;
 
 use rowmill_base::SqlType;
 use rowmill_storage::{ColumnDef, TableDef, TableSource};
-use rowmill_txn::SchemaDef;
 use rowmill_txn::roles::ObjectId;
+use rowmill_txn::{SchemaDef, Snapshot};
 
 use super::{INFORMATION_SCHEMA, yes_or_no};
+use crate::access::Access;
 use crate::catalog::StatementContext;
 use crate::pg_catalog::{
     CATALOG_OWNER, PG_CATALOG, PgCell, PgRows, information_schema_shapes, owner_name, type_name, view_columns,
 };
 
+/// The databases whose contents the actor may see, with their names. Only superusers can name attached databases, so
+/// others see the current one only.
+fn visible(context: &StatementContext) -> impl Iterator<Item = (&str, &Arc<Snapshot>)> {
+    let access = Access::of(context.snapshot.catalog(), context.authority.actor);
+    let count = if access.is_unlimited() { usize::MAX } else { 1 };
+    context.databases.snapshots(&context.snapshot).take(count)
+}
+
 pub(super) fn schemata(context: &Arc<StatementContext>, rows: &mut PgRows) {
     let mut push = |database: &str, name: &str, owner: String| {
         rows.push([("catalog_name", database.into()), ("schema_name", name.into()), ("schema_owner", owner.into())]);
     };
-    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+    for (database, snapshot) in visible(context) {
         let catalog = snapshot.catalog();
         for schema in catalog.schemas() {
             push(database, &schema.name, owner_name(catalog, ObjectId::Schema(schema.id)));
@@ -40,7 +49,7 @@ pub(super) fn tables(context: &Arc<StatementContext>, rows: &mut PgRows) {
             ("table_rows", count.map(|count| i64::try_from(count).unwrap_or(i64::MAX)).into()),
         ]);
     };
-    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+    for (database, snapshot) in visible(context) {
         let catalog = snapshot.catalog();
         for schema in catalog.schemas() {
             let place = (database, schema.name.as_str());
@@ -75,7 +84,7 @@ pub(super) fn views(context: &Arc<StatementContext>, rows: &mut PgRows) {
             ("is_trigger_insertable_into", "NO".into()),
         ]);
     };
-    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+    for (database, snapshot) in visible(context) {
         let catalog = snapshot.catalog();
         for schema in catalog.schemas() {
             for view in catalog.views(schema.id) {
@@ -103,7 +112,7 @@ struct ColumnRow<'a> {
 }
 
 pub(super) fn columns(context: &Arc<StatementContext>, rows: &mut PgRows) {
-    for (database, snapshot) in context.databases.snapshots(&context.snapshot) {
+    for (database, snapshot) in visible(context) {
         let catalog = snapshot.catalog();
         for schema in catalog.schemas() {
             for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_sql::files::FileFolders;
-use rowmill_sql::{Actor, Authority, IdleStatements, Outcome, Session, query_threads};
+use rowmill_sql::{Actor, AttachedDatabases, Authority, IdleStatements, Outcome, Session, query_threads};
 use rowmill_txn::Engine;
 
 use crate::support::text;
@@ -391,4 +391,25 @@ fn wrong_definitions_of_roles_are_refused() {
     ] {
         assert!(run(&mut test.host, sql).is_err(), "{sql}");
     }
+}
+
+#[test]
+fn only_superusers_see_the_names_in_attached_databases() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = RoleTest::new(TABLES);
+    let attached = Arc::new(AttachedDatabases::default());
+    let host = Session::new(Arc::clone(&test.engine), query_threads()).unwrap();
+    let mut host = host.sharing(&attached);
+    allowed(&mut host, &format!("ATTACH '{}' AS other", folder.path().join("other").display()));
+    allowed(&mut host, "CREATE TABLE other.hidden (a INTEGER); CREATE VIEW other.seen AS SELECT a FROM hidden");
+    let mut ann = test.role("ann").sharing(&attached);
+    for (table, all) in [("tables", "2"), ("views", "1"), ("columns", "2")] {
+        let count = format!(
+            "SELECT count(*) FROM information_schema.{table} WHERE table_catalog = 'other' AND table_schema = 'main'"
+        );
+        assert_eq!(value(&mut host, &count), all, "{table}");
+        assert_eq!(value(&mut ann, &count), "0", "{table}");
+    }
+    let own = "SELECT count(*) FROM information_schema.tables WHERE table_name = 't'";
+    assert_eq!(value(&mut ann, own), "1");
 }

@@ -24,7 +24,8 @@ pub(crate) fn naming_statement(outcome: Result<Outcome>, statement: &Statement) 
     }
 }
 
-fn in_statement(error: Error, text: &str) -> Error {
+/// Adds the text of the statement to the error of an exhausted limit.
+pub(crate) fn in_statement(error: Error, text: &str) -> Error {
     match error.kind() {
         ErrorKind::MemoryLimit | ErrorKind::DiskFull => error.context(format_args!("in {}", shown(text))),
         _ => error,

@@ -150,3 +150,22 @@ fn a_transaction_writes_on_while_others_hold_the_memory() {
     let rows = connection.query("SELECT count(*) FROM notes").and_then(|rows| rows.rows()).expect("rows");
     assert_eq!(rows[0].get::<i64>(0).expect("a count"), ROWS as i64 + 1);
 }
+
+#[test]
+fn a_prepared_statement_that_finds_no_memory_names_itself() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = Options::new().set("memory_limit", "17000000").expect("a limit");
+    let options = options.set("temp_disk_limit", "1000000").expect("a limit");
+    let database = Database::open_with(folder.path(), options).expect("a database");
+    let mut connection = database.connect().expect("a connection");
+    connection.execute_batch("CREATE TABLE notes (id BIGINT PRIMARY KEY, note TEXT); BEGIN").expect("made");
+    let note = "x".repeat(100_000);
+    let insert = connection.prepare("INSERT INTO notes VALUES (?, ?)").expect("a statement");
+    let failed = (0..2_000).find_map(|id| {
+        let values = [rowmill::Param::Integer(id), rowmill::Param::Text(&note)];
+        insert.ask(&mut connection, &values).err()
+    });
+    let failed = failed.expect("the rows fill memory and disk");
+    assert!(matches!(failed.kind(), ErrorKind::MemoryLimit | ErrorKind::DiskFull), "{failed}");
+    assert!(failed.message().contains("in INSERT INTO notes VALUES (?, ?): "), "{failed}");
+}

@@ -24,6 +24,7 @@ use rowmill_txn::{Engine, KeyedMark, Snapshot, TakenNumbers};
 
 use super::Session;
 use super::lost_rows::LostRows;
+use crate::exhausted::in_statement;
 use crate::lifted::{Lifted, lift};
 use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, RowStream};
@@ -195,7 +196,8 @@ impl Session {
         let Some(Lifted { text, literals }) = lift(sql) else { return Ok(None) };
         let Some(statement) = self.parse_lifted(&text) else { return Ok(None) };
         let parameters: Vec<Param<'_>> = literals.iter().map(Param::from).collect();
-        match self.run_program(StatementOrigin::Text, &statement, &parameters) {
+        let ran = self.run_program_of(StatementOrigin::Text, &statement, &parameters);
+        match ran.map_err(|error| in_statement(error, sql)) {
             // The program has undone its changes, but it does not know where in the text the bad value is. So we let
             // the statement run again with its literals: it fails again, and that error names the place.
             Err(error) if is_of_a_value(error.kind()) => Ok(None),
@@ -228,6 +230,17 @@ impl Session {
 
     /// Runs `statement` if it has a program. Returns `None` if the engine must run it.
     fn run_program(
+        &mut self,
+        origin: StatementOrigin,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Option<Ran>> {
+        let ran = self.run_program_of(origin, statement, parameters);
+        ran.map_err(|error| in_statement(error, statement.text()))
+    }
+
+    /// Does the work of [`Session::run_program`]. Its errors of exhausted limits do not name the statement.
+    fn run_program_of(
         &mut self,
         origin: StatementOrigin,
         statement: &Statement,

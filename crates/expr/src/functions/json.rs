@@ -5,6 +5,7 @@
 
 mod build;
 mod change;
+mod change_at_path;
 mod compare;
 mod describe;
 mod documents;
@@ -44,6 +45,11 @@ pub(super) static JSON: &[FunctionSpec] = &[
     change::JSON_REMOVE,
     change::JSON_REMOVE_PATH,
     change::JSONB_SET,
+    change_at_path::JSONB_SET_LAX,
+    change_at_path::JSONB_INSERT,
+    change_at_path::JSON_INSERT,
+    change_at_path::JSON_REPLACE,
+    change_at_path::JSON_REMOVE,
     change::JSON_STRIP_NULLS,
     change::JSON_PRETTY,
     change::JSON_COMPACT,

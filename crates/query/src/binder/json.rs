@@ -95,12 +95,11 @@ impl Binder<'_> {
         self.operator_call(op, function, left, right).map(Ok)
     }
 
-    /// Reads a literal such as `'{a,0}'` as a list of keys.
+    /// Reads a text such as `'{a,0}'` as a list of keys. It may be a parameter, whose value PostgreSQL reads alike.
     fn key_list(&mut self, keys: ScalarExpr) -> Result<ScalarExpr> {
         let texts = DataType::List(arrow::datatypes::Field::new("item", DataType::Utf8View, true).into());
         let keys = self.typed_parameter(keys, &texts);
-        let is_literal = keys.kind == DataType::Utf8View && keys.as_constant().is_some();
-        if is_literal { self.coerce(keys, &texts) } else { Ok(keys) }
+        if keys.kind == DataType::Utf8View { self.coerce(keys, &texts) } else { Ok(keys) }
     }
 
     /// `document['key']` or `document[0]`

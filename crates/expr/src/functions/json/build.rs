@@ -107,7 +107,7 @@ fn documents_of(values: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-fn written(value: &Operand) -> Result<Documents> {
+pub(super) fn written(value: &Operand) -> Result<Documents> {
     let values = documents_of(&value.values)?;
     Ok(Documents::new(&Operand { values, is_constant: value.is_constant }))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::{Result, json_arrow};
-use rowmill_plan::function::CallKinds;
+use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
 use super::documents::{Documents, documents, is_document, path_kind, text_list, words_at};
@@ -83,7 +83,7 @@ pub(super) const JSON_REMOVE_PATH: FunctionSpec = FunctionSpec {
     name: "jsonb_delete_path",
     signature: |arguments| {
         let [document, path] = arguments else { return None };
-        let is_list = path_kind(path).is_some_and(|kind| kind.is_nested()) || path.constant.is_some();
+        let is_list = is_key_list(path);
         (is_document(document) && is_list)
             .then(|| CallKinds { arguments: vec![json_arrow(), text_list()], result: json_arrow() })
     },
@@ -108,7 +108,7 @@ pub(super) const JSONB_SET: FunctionSpec = FunctionSpec {
     aliases: &["json_set"],
     signature: |arguments| {
         let [document, path, value, create @ ..] = arguments else { return None };
-        let is_list = path_kind(path).is_some_and(|kind| kind.is_nested()) || path.constant.is_some();
+        let is_list = is_key_list(path);
         let is_taken = is_document(document)
             && is_list
             && is_document(value)
@@ -186,13 +186,22 @@ pub(super) const JSON_COMPACT: FunctionSpec = FunctionSpec {
     ..ordinary("json")
 };
 
-fn one_document(arguments: &[rowmill_plan::function::ArgumentKind<'_>], result: DataType) -> Option<CallKinds> {
+/// Whether an argument is accepted as a list of keys: a list, or a text such as `'{a,0}'` that is read as one.
+pub(super) fn is_key_list(argument: &ArgumentKind<'_>) -> bool {
+    path_kind(argument).is_some_and(|kind| kind.is_nested() || kind == TEXT)
+}
+
+fn one_document(arguments: &[ArgumentKind<'_>], result: DataType) -> Option<CallKinds> {
     let [document] = arguments else { return None };
     is_document(document).then(|| CallKinds { arguments: vec![json_arrow()], result })
 }
 
 /// Makes a document for each row in which no argument is NULL.
-fn changed(arguments: &[Operand], rows: usize, mut text: impl FnMut(usize) -> Result<String>) -> Result<ArrayRef> {
+pub(super) fn changed(
+    arguments: &[Operand],
+    rows: usize,
+    mut text: impl FnMut(usize) -> Result<String>,
+) -> Result<ArrayRef> {
     let valid = valid_rows(arguments);
     documents(rows, |row| {
         let is_valid = valid.as_ref().is_some_and(|valid| valid.as_ref().is_none_or(|valid| valid.is_valid(row)));
@@ -200,7 +209,7 @@ fn changed(arguments: &[Operand], rows: usize, mut text: impl FnMut(usize) -> Re
     })
 }
 
-fn merged_text(node: &JsonNode<'_>) -> String {
+pub(super) fn merged_text(node: &JsonNode<'_>) -> String {
     let mut text = String::new();
     node.write(&mut text);
     text
@@ -283,7 +292,7 @@ fn remove_key(node: &mut JsonNode<'_>, key: &str) {
 }
 
 /// Removes the part below keys and positions.
-fn remove_at(node: &mut JsonNode<'_>, words: &[&str]) {
+pub(super) fn remove_at(node: &mut JsonNode<'_>, words: &[&str]) {
     let Some((word, rest)) = words.split_first() else { return };
     let mut scratch = String::new();
     match node {
@@ -309,7 +318,7 @@ fn remove_at(node: &mut JsonNode<'_>, words: &[&str]) {
 
 /// Sets the value below keys and positions. Each step is a word and the same word with the escapes of a key. Only the
 /// last step is added if it is missing.
-fn set_at<'a>(node: &mut JsonNode<'a>, steps: &[(&str, &'a str)], new: JsonNode<'a>, creates: bool) {
+pub(super) fn set_at<'a>(node: &mut JsonNode<'a>, steps: &[(&str, &'a str)], new: JsonNode<'a>, creates: bool) {
     let Some(((word, key), rest)) = steps.split_first() else { return };
     match node {
         JsonNode::Object(members) => match members.iter_mut().find(|(own, _)| keys_are_equal(own, key)) {
@@ -333,7 +342,7 @@ fn set_at<'a>(node: &mut JsonNode<'a>, steps: &[(&str, &'a str)], new: JsonNode<
 }
 
 /// Returns the place of a position from 0, or from the end if it is negative.
-fn place_of(index: i64, len: usize) -> Option<usize> {
+pub(super) fn place_of(index: i64, len: usize) -> Option<usize> {
     let at = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
     usize::try_from(at).ok().filter(|at| *at < len)
 }
@@ -350,7 +359,7 @@ fn strip_nulls(node: &mut JsonNode<'_>) {
 }
 
 /// Returns a text as the inside of a string, with escapes.
-fn escaped_key(word: &str) -> String {
+pub(super) fn escaped_key(word: &str) -> String {
     let mut quoted = String::new();
     write_json_string(word, &mut quoted);
     quoted[1..quoted.len() - 1].to_owned()

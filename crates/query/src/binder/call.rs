@@ -384,6 +384,11 @@ impl Binder<'_> {
                     Some(from) => self.expr(from)?,
                     None => ScalarExpr::literal(1_i64),
                 });
+                if arguments[1].kind == DataType::Utf8View && substring_for.is_none() {
+                    // A text is a pattern, as in PostgreSQL: the first group of its match, or the whole match.
+                    let groups = self.form_call("regexp_match", "substring", arguments)?;
+                    return self.call_named("array_element", vec![groups, ScalarExpr::literal(1_i64)]);
+                }
                 if let Some(length) = substring_for {
                     arguments.push(self.expr(length)?);
                 }

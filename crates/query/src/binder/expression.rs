@@ -127,7 +127,21 @@ impl Binder<'_> {
         {
             return Ok(found);
         }
-        Err(self.no_column(ident))
+        match self.whole_row(ident)? {
+            Some(row) => Ok(row),
+            None => Err(self.no_column(ident)),
+        }
+    }
+
+    /// The row of a table or alias of FROM as a struct of its columns: `to_json(t)`.
+    fn whole_row(&mut self, ident: &Ident) -> Result<Option<ScalarExpr>> {
+        for level in self.levels.iter().rev().filter(|level| !level.is_hidden) {
+            let Some(relation) = level.relation(None, ident)? else { continue };
+            let columns = relation.columns.iter();
+            let fields = columns.map(|column| (column.spelled.to_string(), self.columns.expr(column.id))).collect();
+            return self.struct_of(fields).map(Some);
+        }
+        Ok(None)
     }
 
     /// An ambiguity in the text of a view has no position in the statement.

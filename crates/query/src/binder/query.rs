@@ -341,11 +341,25 @@ pub(super) fn filter(plan: &mut Logical, condition: ScalarExpr) {
     *plan = Logical::Filter { input: Box::new(input), conditions: conjuncts(condition) };
 }
 
-/// Splits a chain of AND into its parts.
+/// Splits a chain of AND into its parts. A condition lets through only rows for which it is true, so operands of OR that
+/// are never true are left out.
 pub(super) fn conjuncts(condition: ScalarExpr) -> Vec<ScalarExpr> {
     match condition.op {
         ExprOp::And(parts) => parts.into_iter().flat_map(conjuncts).collect(),
+        ExprOp::Or(mut parts) if parts.iter().any(is_never_true) && !parts.iter().all(is_never_true) => {
+            parts.retain(|part| !is_never_true(part));
+            conjuncts(ScalarExpr::or(parts))
+        }
         _ => vec![condition],
+    }
+}
+
+/// Whether a condition has a NULL that keeps it from being true.
+fn is_never_true(condition: &ScalarExpr) -> bool {
+    match &condition.op {
+        ExprOp::Literal(value) => value.is_null(),
+        ExprOp::And(parts) => parts.iter().any(is_never_true),
+        _ => false,
     }
 }
 

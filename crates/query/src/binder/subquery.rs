@@ -107,6 +107,10 @@ impl Binder<'_> {
                     let message = format!("ANY and ALL take a subquery or a list, not {}", type_name(&list.kind));
                     return Err(Error::new(ErrorKind::DatatypeMismatch, message));
                 };
+                if list.as_constant().is_some_and(|list| list.is_null()) {
+                    return Ok(ScalarExpr::null(DataType::Boolean));
+                }
+                let list_or_null = is_null_seen(&list, compare, all).then(|| list.clone());
                 let id = self.add_column("item", kind);
                 let plan = Logical::Unnest {
                     input: Box::new(Logical::one_row()),
@@ -114,7 +118,12 @@ impl Binder<'_> {
                     ordinality: None,
                     outer: false,
                 };
-                self.quantified(left, compare, all, BoundRows { plan, columns: vec![NamedColumn::new(id, "item")] })
+                let rows = BoundRows { plan, columns: vec![NamedColumn::new(id, "item")] };
+                let found = self.quantified(left, compare, all, rows)?;
+                Ok(match list_or_null {
+                    Some(list) => null_for_null(found, list, all),
+                    None => found,
+                })
             }
         }
     }
@@ -183,6 +192,25 @@ impl Binder<'_> {
         }
         self.cast_columns(&mut rows, &kinds)?;
         Ok(subquery(DataType::Boolean, rows, SubqueryKind::Quantified { op, all }, values))
+    }
+}
+
+/// Whether it must be checked that the list of `ANY` or `ALL` is NULL. `x = ANY (list)` without a column in the list is
+/// left out, because it finds rows by a key, and a condition treats false and NULL alike.
+fn is_null_seen(list: &ScalarExpr, op: CompareOp, all: bool) -> bool {
+    let has_column = list.any(&|part| matches!(part.op, ExprOp::Column(_)));
+    list.as_constant().is_none() && (has_column || all || op != CompareOp::Equal)
+}
+
+/// Makes the result of `ANY` or `ALL` NULL where its list is NULL. Without a list there are no items, for which `ANY` is
+/// false and `ALL` is true.
+fn null_for_null(found: ScalarExpr, list: ScalarExpr, all: bool) -> ScalarExpr {
+    let is_null = ExprOp::IsNull { value: Box::new(list), negated: all };
+    let is_null = ScalarExpr::new(DataType::Boolean, is_null);
+    let unknown = ScalarExpr::null(DataType::Boolean);
+    match all {
+        true => ScalarExpr::and(vec![found, ScalarExpr::or(vec![is_null, unknown])]),
+        false => ScalarExpr::or(vec![found, ScalarExpr::and(vec![is_null, unknown])]),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, StringViewBuilder};
-use arrow::datatypes::{DataType, Date32Type};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder, new_null_array};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type};
 use chrono::format::{Item, Numeric, Pad, StrftimeItems};
 use chrono::{DateTime, NaiveTime};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, decimal_arrow};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
@@ -15,6 +16,7 @@ use super::calendar::{CivilDate, date_of_days, iso_week, monday_of, units_per_se
 use super::columns::{TIME_KIND, TIMESTAMP_KIND, out_of_range, slots, strict_nulls, tick_slots, unit_of};
 use super::field::age_of_year;
 use super::pattern::{LetterCase, MONTHS, PatternPart, PatternPiece, ROMAN_MONTHS, WEEKDAYS, pieces_of};
+use super::to_char_number::{NumberPattern, fraction_digits};
 use crate::functions::signatures::ordinary;
 
 /// The seconds since 1970 from the beginning of the year 1 to the end of the year 9999.
@@ -27,7 +29,7 @@ pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
     can_fail: true,
     signature,
     kernel,
-    doc: "A date, time or timestamp as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of \
+    doc: "A date, time, timestamp or number as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of \
         strftime \
           if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
     example: ("to_char(TIMESTAMP '2013-07-31 12:30:45', 'DD.MM.YYYY HH24:MI')", "31.07.2013 12:30"),
@@ -36,6 +38,12 @@ pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [value, pattern] = arguments else { return None };
+    if value.kind.is_numeric() {
+        // The pattern decides the digits after the point, so it must be known when the call is bound.
+        let scale = fraction_digits(pattern.constant?.as_text()?);
+        let kind = decimal_arrow(NARROW_DIGITS_MAX, scale);
+        return Some(CallKinds { arguments: vec![kind, DataType::Utf8View], result: DataType::Utf8View });
+    }
     let kind = match value.kind {
         kind @ (DataType::Timestamp(..) | DataType::Date32) => kind.clone(),
         DataType::Time64(_) => TIME_KIND,
@@ -105,7 +113,25 @@ enum WrittenKind {
 
 fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let [value, pattern] = arguments else { return Err(super::columns::failed("to_char of other arguments")) };
-    write_all(value, pattern, rows, CharFormat::new)
+    match value.values.data_type() {
+        DataType::Decimal128(..) => write_numbers(value, pattern, rows),
+        _ => write_all(value, pattern, rows, CharFormat::new),
+    }
+}
+
+/// Writes numbers by the pattern of the call.
+fn write_numbers(value: &Operand, pattern: &Operand, rows: usize) -> Result<ArrayRef> {
+    let patterns = pattern.values.as_string_view();
+    if rows == 0 || pattern.values.is_null(pattern.at(0)) {
+        return Ok(new_null_array(&DataType::Utf8View, rows));
+    }
+    let pattern = NumberPattern::read(patterns.value(pattern.at(0)))?;
+    let numbers = value.values.as_primitive::<Decimal128Type>();
+    let texts = (0..rows).map(|row| {
+        let row = value.at(row);
+        numbers.is_valid(row).then(|| pattern.write(numbers.value(row)))
+    });
+    Ok(Arc::new(texts.collect::<StringViewArray>()))
 }
 
 /// Writes times by a format of strftime. `%f` has six digits, `%g` three and `%n` nine.

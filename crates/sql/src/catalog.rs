@@ -19,7 +19,7 @@ use crate::open_connections::ConnectionList;
 use crate::running_statements::RunningStatements;
 use crate::scan_progress::ScanProgress;
 use crate::search_path::SearchPath;
-use crate::session::Work;
+use crate::session::{Work, temporary};
 use crate::session_objects::SessionObjects;
 
 /// The parameter of a program that each run sets to the value of `now()`.
@@ -87,6 +87,8 @@ pub(crate) struct StatementContext {
     pub(crate) authority: Authority,
     /// The schemas in which bare names are looked up.
     pub(crate) path: Arc<SearchPath>,
+    /// The schema of the connection's temporary tables, once it has made one.
+    pub(crate) temporary: Option<String>,
     /// The databases that the statement can read.
     pub(crate) databases: Arc<DatabaseViews>,
 }
@@ -117,18 +119,29 @@ impl StatementContext {
             locks: Arc::clone(work.session.locks()),
             authority: work.session.authority().clone(),
             path: Arc::clone(work.session.search_path()),
+            temporary: work.session.known_temporary_schema().map(str::to_owned),
             databases: Arc::clone(&work.databases),
         })
     }
 
-    /// Returns the schema that a bare name of a relation means: the first one of the search path that has the relation,
-    /// or else the first one.
+    /// Returns the schema of the connection's temporary tables, if there are any.
+    pub(crate) fn temporary_schema(&self) -> Option<&SchemaDef> {
+        self.snapshot.catalog().schema(self.temporary.as_deref()?).map(|schema| &**schema)
+    }
+
+    /// Returns the schema that a bare name of a relation means: that of a temporary table of this name, the first one of
+    /// the search path that has the relation, or else the first one.
     pub(crate) fn schema_of(&self, relation: &str) -> String {
         let default = || DEFAULT_SCHEMA.to_owned();
+        let catalog = self.snapshot.catalog();
+        if let Some(schema) = self.temporary_schema()
+            && catalog.table(schema.id, relation).is_some()
+        {
+            return lower(&schema.name);
+        }
         if self.path.is_default() {
             return default();
         }
-        let catalog = self.snapshot.catalog();
         let schemas = self.path.schemas(catalog);
         let has = |schema: &&&SchemaDef| {
             catalog.table(schema.id, relation).is_some() || catalog.view(schema.id, relation).is_some()
@@ -141,7 +154,10 @@ impl StatementContext {
     pub(crate) fn relation_named(&self, text: &str) -> (String, String) {
         let name = lower(&text.replace('"', ""));
         match name.split_once('.') {
-            Some((schema, relation)) => (schema.to_owned(), relation.to_owned()),
+            Some((schema, relation)) => {
+                let own = self.temporary_schema().filter(|_| schema == temporary::OWN);
+                (own.map_or_else(|| schema.to_owned(), |own| lower(&own.name)), relation.to_owned())
+            }
             None => (self.schema_of(&name), name),
         }
     }

@@ -92,7 +92,7 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
         "pg_tablespace" => namespaces::pg_tablespace(),
         "pg_type" => types::pg_type(context),
         "pg_enum" => types::pg_enum(context),
-        "pg_proc" => functions::pg_proc(),
+        "pg_proc" => functions::pg_proc(context),
         "pg_sequence" => sequences::pg_sequence(context),
         "pg_sequences" => sequences::pg_sequences(context),
         "pg_depend" => sequences::pg_depend(context),

@@ -32,19 +32,23 @@ pub struct TableDef {
     pub rules: RowRules,
 }
 
-/// The rules for the values of the rows that a statement writes.
+/// The rules for the values of the rows that a statement writes, and the indexes that are only listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowRules {
     /// The conditions that every row must meet.
     pub checks: Vec<CheckDef>,
     /// The columns that take their values from a sequence of their own.
     pub identities: Vec<IdentityDef>,
+    /// The indexes that were asked for on a columnar table. They have no entries, because zone maps and value lists
+    /// skip blocks as an index would. Tools that made them find them again, and they become indexes with entries when
+    /// the table gets a primary key.
+    pub listed_indexes: Vec<IndexDef>,
 }
 
 impl RowRules {
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
-        self.checks.is_empty() && self.identities.is_empty()
+        self.checks.is_empty() && self.identities.is_empty() && self.listed_indexes.is_empty()
     }
 }
 
@@ -55,6 +59,8 @@ pub struct KeyedDef {
     pub index: IndexId,
     /// The columns of the primary key in key order. All of them must be NOT NULL.
     pub key: Vec<KeyColumn>,
+    /// The name of the primary key as the user wrote it. [`TableDef::primary_key_name`] has the name without one.
+    pub key_name: Option<String>,
     /// The columns outside of the primary key, in the order in which they were added, including dropped ones. The bytes
     /// of a row are read by this list.
     pub stored: Vec<(ColumnId, SqlType)>,
@@ -165,6 +171,7 @@ impl KeyedDef {
         KeyedDef {
             index,
             key: key.to_vec(),
+            key_name: None,
             stored: stored.map(|column| (column.id, column.kind.clone())).collect(),
             indexes: Vec::new(),
             foreign_keys: Vec::new(),
@@ -205,6 +212,8 @@ pub struct IndexDef {
     pub parts: Vec<KeyColumn>,
     /// Whether two rows must not have the same values in all columns. NULL equals no value.
     pub unique: bool,
+    /// Whether a unique index was declared as a constraint of its table, and not made by `CREATE UNIQUE INDEX`.
+    pub is_constraint: bool,
     /// Whether long keys are shortened. Indexes made by older versions do not shorten: they refuse long keys.
     pub shortens: bool,
 }
@@ -278,11 +287,24 @@ impl TableDef {
         }
     }
 
-    /// Whether a CHECK or a foreign key has the name `name`, ignoring case.
+    /// Whether the primary key, a CHECK or a foreign key has the name `name`, ignoring case.
     pub fn has_constraint(&self, name: &str) -> bool {
         let checks = self.rules.checks.iter().map(|check| &check.name);
         let foreign = self.keyed.iter().flat_map(|keyed| &keyed.foreign_keys).map(|key| &key.name);
-        checks.chain(foreign).any(|other| other.to_lowercase() == name.to_lowercase())
+        let is_named = |other: &String| other.to_lowercase() == name.to_lowercase();
+        checks.chain(foreign).chain(&self.primary_key_name()).any(is_named)
+    }
+
+    /// The name of the primary key: the one that the user wrote, or one that is made of the name of the table. `None`
+    /// for a columnar table and for a sequence.
+    pub fn primary_key_name(&self) -> Option<String> {
+        let keyed = self.keyed.as_ref().filter(|keyed| keyed.sequence.is_none())?;
+        Some(keyed.key_name.clone().unwrap_or_else(|| format!("{}_pkey", self.name)))
+    }
+
+    /// The indexes that have names of their own: those of a keyed table, and those that a columnar table only lists.
+    pub fn named_indexes(&self) -> impl Iterator<Item = &IndexDef> {
+        self.keyed.iter().flat_map(|keyed| &keyed.indexes).chain(&self.rules.listed_indexes)
     }
 
     /// The identity of a column that takes its values from a sequence.

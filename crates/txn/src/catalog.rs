@@ -42,6 +42,8 @@ pub struct ViewDef {
     pub sql: String,
     /// The names of its columns if the definition gives them, otherwise empty.
     pub column_names: Vec<String>,
+    /// The comment on it.
+    pub comment: Option<String>,
 }
 
 /// The object that a name refers to.
@@ -389,7 +391,8 @@ impl Catalog {
         self.macros.values()
     }
 
-    pub(crate) fn macro_by_id(&self, id: ViewId) -> Option<&Arc<MacroDef>> {
+    /// The macro with `id`.
+    pub fn macro_by_id(&self, id: ViewId) -> Option<&Arc<MacroDef>> {
         self.macros.get(&id)
     }
 
@@ -525,6 +528,7 @@ mod tests {
             name: "A".into(),
             sql: "SELECT 1".into(),
             column_names: vec![],
+            comment: None,
         };
         assert_eq!(catalog.put_view(Arc::new(view)).unwrap_err().kind(), ErrorKind::DuplicateTable);
     }

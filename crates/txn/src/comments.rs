@@ -1,16 +1,19 @@
-//! Comments on tables and their columns: texts for people, on which no result depends.
+//! Comments: texts for people, on which no result depends. A view, a macro and a type keep the comment in their
+//! definitions.
 //!
-//! They are separate from the definition of the table, so that a comment does not change the definition. A column keeps
+//! Those on tables and their columns are separate from the definition of the table, so that a comment does not change the definition. A column keeps
 //! its comment when it is renamed. The byte table is in `docs/file-format.md`, "Ordered base".
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId, ViewId};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ViewDef};
 use crate::codec::{RecordReader, Writer};
-use crate::transaction::Transaction;
+use crate::macros::MacroDef;
+use crate::transaction::{Transaction, gone};
+use crate::types::TypeDef;
 
 /// The longest comment in bytes. The log and the base keep all comments of a table in one value.
 const COMMENT_BYTES_MAX: usize = 1 << 16;
@@ -33,10 +36,7 @@ impl TableComments {
 impl Transaction {
     /// Sets the comment on a table, or on one of its columns. `None` removes it.
     pub fn set_comment(&mut self, table: TableId, column: Option<ColumnId>, comment: Option<String>) -> Result<()> {
-        if let Some(bytes) = comment.as_ref().map(String::len).filter(|bytes| *bytes > COMMENT_BYTES_MAX) {
-            let message = format!("a comment has {bytes} bytes, but at most {COMMENT_BYTES_MAX} are allowed");
-            return Err(Error::new(ErrorKind::InvalidParameter, message));
-        }
+        check_length(comment.as_deref())?;
         let mut comments = self.catalog().comments(table).map_or_else(TableComments::default, |old| (**old).clone());
         match (column, comment) {
             (None, comment) => comments.table = comment,
@@ -47,6 +47,55 @@ impl Transaction {
         self.catalog_mut()?.set_comments(table, comments);
         Ok(())
     }
+
+    /// Sets the comment on a view. `None` removes it.
+    pub fn set_view_comment(&mut self, view: ViewId, comment: Option<String>) -> Result<()> {
+        check_length(comment.as_deref())?;
+        let old = self.catalog().view_by_id(view).ok_or_else(|| gone("view"))?;
+        let def = ViewDef { comment, ..(**old).clone() };
+        self.catalog_mut()?.put_view(Arc::new(def))
+    }
+
+    /// Sets the comment on a macro. `None` removes it.
+    pub fn set_macro_comment(&mut self, id: ViewId, comment: Option<String>) -> Result<()> {
+        check_length(comment.as_deref())?;
+        let old = self.catalog().macro_by_id(id).ok_or_else(|| gone("macro"))?;
+        let def = MacroDef { comment, ..(**old).clone() };
+        self.catalog_mut()?.put_macro(Arc::new(def))
+    }
+
+    /// Sets the comment on a type. `None` removes it.
+    pub fn set_type_comment(&mut self, id: ViewId, comment: Option<String>) -> Result<()> {
+        check_length(comment.as_deref())?;
+        let old = self.catalog().type_by_id(id).ok_or_else(|| gone("type"))?;
+        let def = TypeDef { comment, ..(**old).clone() };
+        self.catalog_mut()?.put_type(Arc::new(def))
+    }
+}
+
+fn check_length(comment: Option<&str>) -> Result<()> {
+    match comment.map(str::len) {
+        Some(bytes) if bytes > COMMENT_BYTES_MAX => {
+            let message = format!("a comment has {bytes} bytes, but at most {COMMENT_BYTES_MAX} are allowed");
+            Err(Error::new(ErrorKind::InvalidParameter, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Appends the comment of a definition, which is the last part of its value. Without a comment, nothing is written, as
+/// in versions of the format before 11.
+pub(crate) fn encode_last(comment: Option<&str>, out: &mut Writer) {
+    if let Some(comment) = comment {
+        out.text(comment);
+    }
+}
+
+/// Reads what [`encode_last`] has written, and checks that the value ends there.
+pub(crate) fn decode_last(input: &mut RecordReader<'_>) -> Result<Option<String>> {
+    let comment = if input.is_at_end() { None } else { Some(input.text()?) };
+    input.end()?;
+    Ok(comment)
 }
 
 pub(crate) fn encode(comments: &TableComments) -> Vec<u8> {

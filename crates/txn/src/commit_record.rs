@@ -508,9 +508,9 @@ mod tests {
         catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.into() })).expect("empty");
         for id in [3, 4] {
             let key = vec![KeyColumn { column: ColumnId(0), descending: false }];
-            let (stored, indexes, foreign_keys, referrers, sequence) = Default::default();
+            let (key_name, stored, indexes, foreign_keys, referrers, sequence) = Default::default();
             let index = IndexId(id);
-            let keyed = KeyedDef { index, key, stored, indexes, foreign_keys, referrers, sequence };
+            let keyed = KeyedDef { index, key, key_name, stored, indexes, foreign_keys, referrers, sequence };
             let def = TableDef {
                 id: TableId(id),
                 schema: SchemaId(0),

@@ -54,8 +54,7 @@ impl Transaction {
     pub fn add_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
         self.alter(table, |def| {
             if def.has_constraint(&check.name) {
-                let what = format!("table \"{}\" has a constraint \"{}\" already", def.name, check.name);
-                return Err(Error::new(ErrorKind::DuplicateObject, what));
+                return Err(constraint_exists(def, &check.name));
             }
             def.rules.checks.push(check);
             Ok(())
@@ -67,19 +66,87 @@ impl Transaction {
     /// Returns `UniqueViolation` if the index is unique and rows have equal values, and the errors of
     /// [`Transaction::create_keyed_table`].
     pub fn create_index(&mut self, table: TableId, spec: IndexSpec) -> Result<IndexId> {
+        self.add_index(table, spec, false)
+    }
+
+    /// Adds a `UNIQUE` constraint to a keyed table: a unique index that is listed among the constraints. `spec` must
+    /// be unique. Returns the errors of [`Transaction::create_index`].
+    pub fn add_unique(&mut self, table: TableId, spec: IndexSpec) -> Result<IndexId> {
+        self.add_index(table, spec, true)
+    }
+
+    /// Lists an index of a columnar table, which has no entries.
+    ///
+    /// Returns `DuplicateTable` if the table lists one of that name, and the errors of
+    /// [`Transaction::create_keyed_table`].
+    pub fn list_index(&mut self, table: TableId, spec: IndexSpec) -> Result<()> {
+        let IndexSpec { name, parts, unique } = spec;
+        let id = self.engine.ids().index();
+        self.alter(table, |def| {
+            check_index(def, &name, &parts)?;
+            let index = IndexDef { id, name, parts, unique, is_constraint: false, shortens: false };
+            def.rules.listed_indexes.push(index);
+            Ok(())
+        })
+    }
+
+    /// Gives the primary key of a keyed table a name.
+    ///
+    /// Returns `DuplicateObject` if a constraint of the table has the name.
+    pub fn name_primary_key(&mut self, table: TableId, name: &str) -> Result<()> {
+        self.alter(table, |def| {
+            let is_named = |other: &str| other.to_lowercase() == name.to_lowercase();
+            let is_own = def.primary_key_name().is_some_and(|own| is_named(&own));
+            let is_index = def.named_indexes().any(|index| is_named(&index.name));
+            if is_index || !is_own && def.has_constraint(name) {
+                return Err(constraint_exists(def, name));
+            }
+            let Some(keyed) = &mut def.keyed else { return Err(crate::keyed::not_keyed(def)) };
+            Arc::make_mut(keyed).key_name = Some(name.to_owned());
+            Ok(())
+        })
+    }
+
+    /// Gives a constraint of a table another name. Returns whether there was one.
+    ///
+    /// Returns `DuplicateObject` if another constraint or index of the table has the new name.
+    pub fn rename_constraint(&mut self, table: TableId, old: &str, new: &str) -> Result<bool> {
+        let def = self.table_def(table)?;
+        let is_named = |name: &str, other: &str| name.to_lowercase() == other.to_lowercase();
+        if def.primary_key_name().is_some_and(|name| is_named(&name, old)) {
+            return self.name_primary_key(table, new).map(|()| true);
+        }
+        let is_unique = |index: &IndexDef| index.is_constraint && is_named(&index.name, old);
+        if !def.has_constraint(old) && !def.named_indexes().any(is_unique) {
+            return Ok(false);
+        }
+        let is_taken = def.has_constraint(new) || def.named_indexes().any(|index| is_named(&index.name, new));
+        if is_taken && !is_named(old, new) {
+            return Err(constraint_exists(&def, new));
+        }
+        self.alter(table, |def| {
+            let checks = def.rules.checks.iter_mut().map(|check| &mut check.name);
+            let mut keyed = def.keyed.as_ref().map(|keyed| KeyedDef::clone(keyed));
+            let of_keys = keyed.iter_mut().flat_map(|keyed| {
+                let unique = keyed.indexes.iter_mut().filter(|index| index.is_constraint);
+                keyed.foreign_keys.iter_mut().map(|key| &mut key.name).chain(unique.map(|index| &mut index.name))
+            });
+            checks.chain(of_keys).filter(|name| is_named(name, old)).for_each(|name| *name = new.to_owned());
+            def.keyed = keyed.map(Arc::new);
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    fn add_index(&mut self, table: TableId, spec: IndexSpec, is_constraint: bool) -> Result<IndexId> {
         let codec = self.keyed_codec(table)?;
         let def = codec.def();
         let keyed = self.keyed_def(def)?;
-        let column = |id: ColumnId| def.column_by_id(id).map(|at| (&def.columns[at].name[..], &def.columns[at].kind));
-        check_parts(&format!("index \"{}\"", spec.name), &spec.parts, column)?;
-        if keyed.indexes.iter().any(|index| index.name.to_lowercase() == spec.name.to_lowercase()) {
-            let what = format!("table \"{}\" has an index \"{}\" already", def.name, spec.name);
-            return Err(Error::new(ErrorKind::DuplicateTable, what));
-        }
+        check_index(def, &spec.name, &spec.parts)?;
         let IndexSpec { name, parts, unique } = spec;
         let id = self.engine.ids().index();
         let mut with_index = (*keyed).clone();
-        with_index.indexes.push(IndexDef { id, name, parts, unique, shortens: true });
+        with_index.indexes.push(IndexDef { id, name, parts, unique, is_constraint, shortens: true });
         let before = self.savepoint();
         self.redefine(table, with_index)?;
         // Now the definition has the index, so the codec can encode its entries.
@@ -107,8 +174,14 @@ impl Transaction {
         }
     }
 
-    /// Drops an index.
+    /// Drops an index, or takes it from the list of a columnar table.
     pub fn drop_index(&mut self, table: TableId, id: IndexId) -> Result<()> {
+        if self.table_def(table)?.keyed.is_none() {
+            return self.alter(table, |def| {
+                def.rules.listed_indexes.retain(|index| index.id != id);
+                Ok(())
+            });
+        }
         let codec = self.keyed_codec(table)?;
         codec.index(id)?;
         let mut without = (*self.keyed_def(codec.def())?).clone();
@@ -202,6 +275,24 @@ impl Transaction {
     pub(crate) fn forget_keyed(&mut self, keyed: &KeyedDef) {
         keyed.index_ids().for_each(|id| self.clear_keyed(&index_head(id)));
     }
+}
+
+fn constraint_exists(def: &TableDef, name: &str) -> Error {
+    let what = format!("table \"{}\" has a constraint \"{name}\" already", def.name);
+    Error::new(ErrorKind::DuplicateObject, what)
+}
+
+/// Checks that a table can have an index of these columns under this name.
+fn check_index(def: &TableDef, name: &str, parts: &[KeyColumn]) -> Result<()> {
+    let column = |id: ColumnId| def.column_by_id(id).map(|at| (&def.columns[at].name[..], &def.columns[at].kind));
+    check_parts(&format!("index \"{name}\""), parts, column)?;
+    let primary = def.primary_key_name();
+    let mut names = def.named_indexes().map(|index| &index.name).chain(&primary);
+    if names.any(|other| other.to_lowercase() == name.to_lowercase()) {
+        let what = format!("table \"{}\" has an index \"{name}\" already", def.name);
+        return Err(Error::new(ErrorKind::DuplicateTable, what));
+    }
+    Ok(())
 }
 
 /// The name of a primary key in errors.

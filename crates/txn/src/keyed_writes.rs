@@ -346,7 +346,8 @@ impl Transaction {
             }
             let (table, said) = (&codec.def().name, codec.say(&buffers.key));
             let what = format!("table {table} has a row with the primary key {said} already");
-            return Err(Error::new(ErrorKind::UniqueViolation, what).breaks(table, format!("{table}_pkey")));
+            let name = codec.def().primary_key_name().unwrap_or_default();
+            return Err(Error::new(ErrorKind::UniqueViolation, what).breaks(table, name));
         }
         // The row goes first. If one of its entries is refused, the undo above records that this key was free.
         match look {

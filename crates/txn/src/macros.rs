@@ -9,6 +9,7 @@ use rowmill_base::{Error, ErrorKind, Result, ViewId};
 
 use crate::catalog::Catalog;
 use crate::codec::{RecordReader, Writer};
+use crate::comments;
 use crate::transaction::Transaction;
 
 /// The longest definition of a macro in bytes.
@@ -29,6 +30,8 @@ pub struct MacroDef {
     pub is_table: bool,
     /// The expression or query.
     pub sql: String,
+    /// The comment on it.
+    pub comment: Option<String>,
 }
 
 /// A parameter of a macro.
@@ -43,17 +46,18 @@ pub struct MacroParameter {
 }
 
 impl Transaction {
-    /// Creates a macro, whose id is ignored. With `replace`, it takes the place of a macro of that name.
+    /// Creates a macro, whose id and comment are ignored. With `replace`, it takes the place of a macro of that name and
+    /// keeps its comment.
     pub fn create_macro(&mut self, def: MacroDef, replace: bool) -> Result<()> {
-        let older = self.catalog().macro_named(&def.name).map(|older| older.id);
+        let older = self.catalog().macro_named(&def.name).cloned();
         if older.is_some() && !replace {
             return Err(Error::new(ErrorKind::DuplicateObject, format!("there is a macro \"{}\" already", def.name)));
         }
-        let id = match older {
-            Some(id) => id,
-            None => self.next_view_id(),
+        let (id, comment) = match older {
+            Some(older) => (older.id, older.comment.clone()),
+            None => (self.next_view_id(), None),
         };
-        let def = MacroDef { id, ..def };
+        let def = MacroDef { id, comment, ..def };
         let bytes = encode(&def).len();
         if bytes > MACRO_BYTES_MAX {
             let message = format!("the macro has {bytes} bytes, but at most {MACRO_BYTES_MAX} are allowed");
@@ -71,7 +75,7 @@ impl Transaction {
 }
 
 pub(crate) fn encode(def: &MacroDef) -> Vec<u8> {
-    let MacroDef { id: _, name, parameters, result, is_table, sql } = def;
+    let MacroDef { id: _, name, parameters, result, is_table, sql, comment } = def;
     let mut out = Writer::new();
     let text = |out: &mut Writer, value: &str| {
         out.text(value);
@@ -81,6 +85,7 @@ pub(crate) fn encode(def: &MacroDef) -> Vec<u8> {
     for MacroParameter { name, kind, default } in parameters {
         out.text(name).option(kind.as_deref(), text).option(default.as_deref(), text);
     }
+    comments::encode_last(comment.as_deref(), &mut out);
     out.finish()
 }
 
@@ -101,8 +106,8 @@ pub(crate) fn put(catalog: &mut Catalog, id: ViewId, bytes: &[u8]) -> Result<()>
         let (kind, default) = (input.option(RecordReader::text)?, input.option(RecordReader::text)?);
         parameters.push(MacroParameter { name, kind, default });
     }
-    input.end()?;
-    catalog.put_macro(Arc::new(MacroDef { id, name, parameters, result, is_table, sql }))
+    let comment = comments::decode_last(&mut input)?;
+    catalog.put_macro(Arc::new(MacroDef { id, name, parameters, result, is_table, sql, comment }))
 }
 
 #[cfg(test)]
@@ -123,6 +128,7 @@ mod tests {
             result: None,
             is_table: false,
             sql: "a + b".into(),
+            comment: Some("a sum".into()),
         };
         let mut catalog = Catalog::default();
         put(&mut catalog, def.id, &encode(&def)).expect("as written");

@@ -22,10 +22,10 @@ use crate::base::BASE_FILE;
 use crate::catalog::{SchemaDef, ViewDef};
 use crate::codec::{RecordReader, Writer};
 use crate::log::Position;
-use crate::{time_table_codec, types};
+use crate::{comments, time_table_codec, types};
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
-pub(crate) const FORMAT_VERSION: u32 = 10;
+pub(crate) const FORMAT_VERSION: u32 = 11;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
@@ -42,10 +42,11 @@ pub(crate) const RUN: u8 = b'R';
 /// A row or index entry of a keyed table.
 pub(crate) const KEYED: u8 = b'K';
 
-/// Flags of an index: whether no two rows may have the same values, and whether long keys are shortened (new in version
-/// 4).
+/// Flags of an index: whether no two rows may have the same values, whether long keys are shortened (new in version
+/// 4), and whether a unique index is no constraint (new in version 11; all unique indexes before are constraints).
 const UNIQUE: u8 = 1;
 const SHORTENS: u8 = 2;
+const UNCONSTRAINED: u8 = 4;
 
 /// The key of a catalog object, or the prefix of all keys of one kind and table.
 pub(crate) fn id_key(kind: u8, id: u32) -> Vec<u8> {
@@ -164,6 +165,7 @@ pub(crate) fn encode_view(def: &ViewDef) -> Vec<u8> {
     for name in &def.column_names {
         out.text(name);
     }
+    comments::encode_last(def.comment.as_deref(), &mut out);
     out.finish()
 }
 
@@ -172,8 +174,8 @@ pub(crate) fn decode_view(id: ViewId, bytes: &[u8]) -> Result<ViewDef> {
     let schema = SchemaId(input.u32()?);
     let (name, sql) = (input.text()?, input.text()?);
     let column_names = (0..input.count(4)?).map(|_| input.text()).collect::<Result<_>>()?;
-    input.end()?;
-    Ok(ViewDef { id, schema, name, sql, column_names })
+    let comment = comments::decode_last(&mut input)?;
+    Ok(ViewDef { id, schema, name, sql, column_names, comment })
 }
 
 pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
@@ -202,6 +204,9 @@ pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
         out.u32(COLUMNAR_RULES);
         encode_checks(&def.rules.checks, &mut out);
         encode_identities(&def.rules.identities, &mut out);
+        if !def.rules.listed_indexes.is_empty() {
+            encode_indexes(&def.rules.listed_indexes, &mut out);
+        }
     }
     Ok(out.finish())
 }
@@ -232,14 +237,9 @@ fn encode_keyed(def: &KeyedDef, rules: &RowRules, out: &mut Writer) {
         out.u32(column.0);
         encode_type(kind, out);
     }
-    out.u32(def.indexes.len() as u32);
-    for index in &def.indexes {
-        out.u32(index.id.0).text(&index.name);
-        out.u8((u8::from(index.unique) * UNIQUE) | (u8::from(index.shortens) * SHORTENS));
-        encode_parts(&index.parts, out);
-    }
+    encode_indexes(&def.indexes, out);
     encode_checks(&rules.checks, out);
-    let is_counted = !rules.identities.is_empty() || def.sequence.is_some();
+    let is_counted = !rules.identities.is_empty() || def.sequence.is_some() || def.key_name.is_some();
     // Later parts can only be read after the earlier ones, so sequences need the references even if those are empty.
     if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) || is_counted {
         encode_references(def, out);
@@ -247,6 +247,31 @@ fn encode_keyed(def: &KeyedDef, rules: &RowRules, out: &mut Writer) {
     if is_counted {
         encode_sequences(def, &rules.identities, out);
     }
+    if let Some(name) = &def.key_name {
+        out.text(name);
+    }
+}
+
+fn encode_indexes(indexes: &[IndexDef], out: &mut Writer) {
+    out.u32(indexes.len() as u32);
+    for index in indexes {
+        let is_unconstrained = index.unique && !index.is_constraint;
+        out.u32(index.id.0).text(&index.name);
+        out.u8((u8::from(index.unique) * UNIQUE)
+            | (u8::from(index.shortens) * SHORTENS)
+            | (u8::from(is_unconstrained) * UNCONSTRAINED));
+        encode_parts(&index.parts, out);
+    }
+}
+
+fn decode_indexes(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<Vec<IndexDef>> {
+    let indexes = (0..input.count(13)?).map(|_| {
+        let (id, name, flags) = (IndexId(input.u32()?), input.text()?, input.u8()?);
+        let (unique, shortens) = (flags & UNIQUE != 0, flags & SHORTENS != 0);
+        let is_constraint = unique && flags & UNCONSTRAINED == 0;
+        Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique, is_constraint, shortens })
+    });
+    indexes.collect()
 }
 
 /// Encodes the foreign keys of a table and the tables that refer to it. Follows the check constraints.
@@ -304,21 +329,19 @@ fn decode_keyed(input: &mut RecordReader<'_>, columns: &[ColumnDef], rules: &mut
     if !columns.iter().all(|column| is_known(column.id)) {
         return Err(input.damaged("a column that is not in exactly one of the key and the row"));
     }
-    let indexes = (0..input.count(13)?).map(|_| {
-        let (id, name, flags) = (IndexId(input.u32()?), input.text()?, input.u8()?);
-        let (unique, shortens) = (flags & UNIQUE != 0, flags & SHORTENS != 0);
-        Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique, shortens })
-    });
-    let indexes = indexes.collect::<Result<Vec<_>>>()?;
+    let indexes = decode_indexes(input, columns)?;
     rules.checks = decode_checks(input)?;
-    let (foreign_keys, referrers, sequence) = Default::default();
-    let mut def = KeyedDef { index, key, stored, indexes, foreign_keys, referrers, sequence };
+    let (key_name, foreign_keys, referrers, sequence) = Default::default();
+    let mut def = KeyedDef { index, key, key_name, stored, indexes, foreign_keys, referrers, sequence };
     if !input.is_at_end() {
         decode_references(input, columns, &mut def)?;
     }
     if !input.is_at_end() {
         rules.identities = decode_identities(input, columns)?;
         def.sequence = decode_sequence(input)?;
+    }
+    if !input.is_at_end() {
+        def.key_name = Some(input.text()?);
     }
     Ok(def)
 }
@@ -432,6 +455,9 @@ pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
         input.u32()?;
         rules.checks = decode_checks(&mut input)?;
         rules.identities = decode_identities(&mut input, &columns)?;
+        if !input.is_at_end() {
+            rules.listed_indexes = decode_indexes(&mut input, &columns)?;
+        }
     } else if !input.is_at_end() && time.is_none() {
         keyed = Some(Arc::new(decode_keyed(&mut input, &columns, &mut rules)?));
     }
@@ -689,12 +715,14 @@ mod tests {
         table.keyed = Some(Arc::new(KeyedDef {
             index: IndexId(4),
             key: vec![part(2, false), part(1, true)],
+            key_name: Some("the key".into()),
             stored: stored.into_iter().map(|(id, kind)| (ColumnId(id), kind)).collect(),
             indexes: vec![IndexDef {
                 id: IndexId(5),
                 name: "by".into(),
                 parts: vec![part(0, true)],
                 unique: true,
+                is_constraint: false,
                 shortens: true,
             }],
             foreign_keys: vec![ForeignKeyDef {
@@ -716,12 +744,27 @@ mod tests {
         RowRules {
             checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
             identities: vec![IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true }],
+            listed_indexes: Vec::new(),
         }
     }
 
     /// The columnar tables with rules, one of them with a time column.
     fn columnar_tables_with_rules() -> [TableDef; 2] {
         [table(), time_table()].map(|table| TableDef { rules: rules(), ..table })
+    }
+
+    /// A columnar table that lists an index.
+    fn table_with_listed_index() -> TableDef {
+        let mut table = table();
+        table.rules.listed_indexes = vec![IndexDef {
+            id: IndexId(8),
+            name: "by".into(),
+            parts: vec![KeyColumn { column: ColumnId(1), descending: true }],
+            unique: false,
+            is_constraint: false,
+            shortens: false,
+        }];
+        table
     }
 
     /// The table of [`table`] with a time column.
@@ -738,7 +781,8 @@ mod tests {
 
     #[test]
     fn definitions_round_trip() {
-        for table in [table(), keyed_table(), time_table()].into_iter().chain(columnar_tables_with_rules()) {
+        let all = [table(), keyed_table(), time_table(), table_with_listed_index()];
+        for table in all.into_iter().chain(columnar_tables_with_rules()) {
             let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
             assert_eq!(format!("{table:?}"), format!("{read:?}"));
         }
@@ -748,8 +792,11 @@ mod tests {
             name: "v".into(),
             sql: "SELECT 1".into(),
             column_names: vec!["a".into()],
+            comment: None,
         };
-        assert_eq!(decode_view(ViewId(2), &encode_view(&view)).expect("read"), view);
+        for view in [ViewDef { comment: Some("one".into()), ..view.clone() }, view] {
+            assert_eq!(decode_view(ViewId(2), &encode_view(&view)).expect("read"), view);
+        }
     }
 
     #[test]
@@ -763,6 +810,7 @@ mod tests {
         let without = |change: fn(&mut KeyedDef)| {
             let mut table = keyed_table();
             table.rules.identities.clear();
+            Arc::make_mut(table.keyed.as_mut().expect("it has keys")).key_name = None;
             change(Arc::make_mut(table.keyed.as_mut().expect("it has keys")));
             encode_table(&table).expect("written").len()
         };
@@ -770,11 +818,25 @@ mod tests {
             (keyed.foreign_keys, keyed.referrers, keyed.sequence) = Default::default();
         });
         let uncounted = without(|keyed| keyed.sequence = None);
+        let unnamed = {
+            let mut table = keyed_table();
+            Arc::make_mut(table.keyed.as_mut().expect("it has keys")).key_name = None;
+            encode_table(&table).expect("written").len()
+        };
+        let unlisted = {
+            let mut table = table_with_listed_index();
+            // The rules of a table that lists no index have two empty lists.
+            table.rules.listed_indexes.clear();
+            encode_table(&table).expect("written").len() + 12
+        };
         let [columnar, timed] = [table(), time_table()].map(|table| encode_table(&table).expect("written").len());
-        let all = [table(), keyed_table(), time_table()].into_iter().chain(columnar_tables_with_rules());
+        let all = [table(), keyed_table(), time_table(), table_with_listed_index()];
+        let all = all.into_iter().chain(columnar_tables_with_rules());
         for table in all.map(|table| encode_table(&table).expect("written")) {
             // A table without the bytes after its columns is columnar.
-            for cut in (0..table.len()).filter(|cut| ![columnar, timed, plain, uncounted].contains(cut)) {
+            for cut in
+                (0..table.len()).filter(|cut| ![columnar, timed, plain, uncounted, unnamed, unlisted].contains(cut))
+            {
                 assert!(decode_table(TableId(1), &table[..cut]).is_err());
             }
             for at in 0..table.len() {

@@ -323,6 +323,6 @@ impl Drop for Transaction {
     }
 }
 
-fn gone(what: &str) -> Error {
+pub(crate) fn gone(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedTable, format!("the {what} no longer exists"))
 }

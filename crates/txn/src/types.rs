@@ -12,6 +12,7 @@ use rowmill_storage::{ColumnDef, TableDef, retyped};
 
 use crate::catalog::Catalog;
 use crate::codec::{RecordReader, Writer};
+use crate::comments;
 use crate::transaction::Transaction;
 
 /// A type.
@@ -23,12 +24,14 @@ pub struct TypeDef {
     pub name: String,
     /// The type as columns have it.
     pub kind: SqlType,
+    /// The comment on it.
+    pub comment: Option<String>,
 }
 
 impl TypeDef {
     fn of(id: ViewId, name: String, labels: Vec<EnumLabel>) -> Result<TypeDef> {
         let kind = EnumLabels::sql_type(id.0, &name, labels)?;
-        Ok(TypeDef { id, name, kind })
+        Ok(TypeDef { id, name, kind, comment: None })
     }
 
     /// The labels.
@@ -106,7 +109,8 @@ impl Transaction {
     /// Gives a type another name or other labels, also in the definitions of all columns of it. A label that stays must
     /// keep its rank.
     pub fn change_type(&mut self, id: ViewId, name: &str, labels: Vec<EnumLabel>) -> Result<()> {
-        let def = TypeDef::of(id, name.to_owned(), labels)?;
+        let comment = self.catalog().type_by_id(id).and_then(|old| old.comment.clone());
+        let def = TypeDef { comment, ..TypeDef::of(id, name.to_owned(), labels)? };
         let kind = def.kind.clone();
         self.catalog_mut()?.put_type(Arc::new(def))?;
         let is_user = |table: &TableDef| {
@@ -141,6 +145,7 @@ fn replace_in_column(column: &mut ColumnDef, id: ViewId, new: &SqlType) -> Resul
 pub(crate) fn encode(def: &TypeDef) -> Vec<u8> {
     let mut out = Writer::new();
     encode_labels(def.labels(), &mut out);
+    comments::encode_last(def.comment.as_deref(), &mut out);
     out.finish()
 }
 
@@ -148,9 +153,9 @@ pub(crate) fn encode(def: &TypeDef) -> Vec<u8> {
 pub(crate) fn put(catalog: &mut Catalog, id: ViewId, bytes: &[u8]) -> Result<()> {
     let mut input = RecordReader::new(bytes, "the definition of a type");
     let (name, labels) = decode_labels(&mut input)?;
-    input.end()?;
+    let comment = comments::decode_last(&mut input)?;
     let def = TypeDef::of(id, name, labels).map_err(|error| Error::corrupt(error.message().to_owned()))?;
-    catalog.put_type(Arc::new(def))
+    catalog.put_type(Arc::new(TypeDef { comment, ..def }))
 }
 
 /// Appends the name and the labels of an ENUM.
@@ -187,6 +192,9 @@ mod tests {
         put(&mut catalog, def.id, &encode(&def)).expect("as written");
         assert_eq!(**catalog.type_named("MOOD").expect("there"), def);
         assert!(put(&mut catalog, ViewId(8), &encode(&def)).is_err(), "the name is taken");
+        let noted = TypeDef { comment: Some("a mood".into()), ..def.clone() };
+        put(&mut catalog, def.id, &encode(&noted)).expect("as written");
+        assert_eq!(**catalog.type_named("mood").expect("there"), noted);
         let good = encode(&def);
         assert!((0..good.len()).all(|cut| put(&mut Catalog::default(), def.id, &good[..cut]).is_err()));
     }

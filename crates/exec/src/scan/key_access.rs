@@ -530,11 +530,19 @@ mod tests {
                 BY_TIME => vec![part(TIME)],
                 _ => vec![part(CODE)],
             };
-            IndexDef { id: *id, name: id.to_string(), parts, unique: *id == BY_CODE, shortens: true }
+            IndexDef {
+                id: *id,
+                name: id.to_string(),
+                parts,
+                unique: *id == BY_CODE,
+                is_constraint: false,
+                shortens: true,
+            }
         };
         let keyed = KeyedDef {
             index: IndexId(1),
             key: vec![part(ID)],
+            key_name: None,
             stored: columns[1..].iter().map(|column| (column.id, column.kind.clone())).collect(),
             indexes: indexes.iter().map(index).collect(),
             foreign_keys: Vec::new(),

@@ -223,6 +223,7 @@ impl TpchCatalog {
         let keyed = KeyedDef {
             index: IndexId(1),
             key: key_columns.collect(),
+            key_name: None,
             stored: Vec::new(),
             indexes: Vec::new(),
             foreign_keys: FOREIGN_KEYS

@@ -86,12 +86,14 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
             name: format!("by_{text}"),
             parts: key(&columns, text),
             unique,
+            is_constraint: false,
             shortens: true,
         }
     });
     let keyed = KeyedDef {
         index: IndexId(0),
         key: key(&columns, primary),
+        key_name: None,
         stored: Vec::new(),
         indexes: indexes.collect(),
         foreign_keys: Vec::new(),

@@ -20,8 +20,19 @@ const OBJECTS: &str = "
     INSERT INTO \"Odd Name\" (\"a b\", tags) VALUES ('x,\"y\"', ['p', NULL]), (NULL, NULL), ('', []);
     INSERT INTO times VALUES ('2026-01-01 10:00', 0.1), ('2026-01-02', 'NaN');
     CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM parent;
+    CREATE MACRO dearer(x, \"by how much\" := 1 + 1) AS x + \"by how much\";
+    CREATE FUNCTION half(x DOUBLE) RETURNS DECIMAL(9, 2) LANGUAGE SQL AS 'SELECT x / 2';
+    CREATE FUNCTION greeting() RETURNS TEXT RETURN 'with ''quotes''';
+    CREATE MACRO parting() AS ('with a word');
+    CREATE MACRO cheap(most) AS TABLE SELECT name FROM parent WHERE price < most;
+    CREATE VIEW dear AS SELECT dearer(price, 3) AS price FROM parent;
     COMMENT ON TABLE parent IS 'it''s a table';
     COMMENT ON COLUMN parent.name IS 'a name';
+    COMMENT ON SEQUENCE counter IS 'it counts';
+    COMMENT ON VIEW z IS 'a view';
+    COMMENT ON MACRO dearer IS 'a macro';
+    CREATE TYPE mood AS ENUM ('sad', 'ok');
+    COMMENT ON TYPE mood IS 'a type';
     SELECT nextval('counter');
     CREATE TEMP TABLE scratch AS SELECT 1 AS one;
 ";
@@ -45,6 +56,9 @@ fn contents(connection: &mut Connection) -> Vec<Vec<String>> {
         "SELECT n FROM a ORDER BY n",
         "SELECT CAST(n AS TEXT) FROM total",
         "SELECT description FROM pg_description ORDER BY 1",
+        "SELECT greeting() || parting() || CAST(half(5) AS TEXT) || CAST(dearer(1) AS TEXT)",
+        "SELECT name FROM cheap(3) ORDER BY 1",
+        "SELECT CAST(price AS TEXT) FROM dear ORDER BY 1",
     ]
     .iter()
     .map(|sql| texts(connection, sql))

@@ -6,7 +6,7 @@
 use rowmill_base::Result;
 use rowmill_txn::Catalog;
 use rowmill_txn::roles::{ObjectId, Rights};
-use sqlparser::ast::{ObjectName, ObjectType, Statement as Sql, TableFactor};
+use sqlparser::ast::{CommentObject, ObjectName, ObjectType, Statement as Sql, TableFactor};
 
 use super::Access;
 use crate::names::{QualifiedName, Spellings, qualified};
@@ -43,6 +43,12 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
         StatementBody::Detach(_) => access.require_superuser("DETACH"),
         StatementBody::Import { .. } => access.require_superuser("IMPORT DATABASE"),
     }
+}
+
+/// Whether `COMMENT ON` means a relation, which has an owner. Types and macros have none.
+fn is_relation(object: CommentObject) -> bool {
+    use CommentObject::{MaterializedView, Sequence, Table, View};
+    matches!(object, Table | View | MaterializedView | Sequence)
 }
 
 struct StatementCheck<'c> {
@@ -83,6 +89,11 @@ impl StatementCheck<'_> {
             Sql::CreateSequence { name, .. } => self.creation(name, false),
             Sql::CreateIndex(create) => self.owner_of(&create.table_name),
             Sql::AlterTable(alter) => self.owner_of(&alter.name),
+            Sql::Comment { object_type: CommentObject::Column, object_name, .. } => {
+                let table = object_name.0[..object_name.0.len().saturating_sub(1)].to_vec();
+                if table.is_empty() { Ok(()) } else { self.owner_of(&ObjectName(table)) }
+            }
+            Sql::Comment { object_type, object_name, .. } if is_relation(*object_type) => self.owner_of(object_name),
             Sql::Analyze(analyze) => match &analyze.table_name {
                 Some(table) => self.owner_of(table),
                 None => self.access.require_superuser("ANALYZE of all tables"),
@@ -127,8 +138,7 @@ impl StatementCheck<'_> {
                 let name = qualified(name, self.spellings)?;
                 let Some(schema) = self.catalog.schema(&name.schema) else { return Ok(()) };
                 let has_index = |table: &rowmill_storage::TableDef| {
-                    let mut indexes = table.keyed.iter().flat_map(|keyed| &keyed.indexes);
-                    indexes.any(|index| index.name.to_lowercase() == name.name)
+                    table.named_indexes().any(|index| index.name.to_lowercase() == name.name)
                 };
                 let table = self.catalog.tables(schema.id).find(|table| has_index(table));
                 table.map_or(Ok(()), |table| self.access.require_owner(ObjectId::Table(table.id)))

@@ -41,7 +41,7 @@ fn each(context: &StatementContext, mut each: impl FnMut(&Constraint<'_>)) {
     for schema in catalog.schemas() {
         for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
             let mut push = |name: &str, kind| each(&Constraint { schema, table, name: name.to_owned(), kind });
-            for index in table_indexes(table).into_iter().filter(|index| index.is_unique) {
+            for index in table_indexes(table).into_iter().filter(|index| index.is_constraint) {
                 let columns = index.parts.iter().map(|part| part.column).collect();
                 let kind = if index.is_primary {
                     ConstraintKind::PrimaryKey(columns)

@@ -10,11 +10,12 @@ use super::names::{
     type_oid,
 };
 use super::namespaces::UTF8;
-use super::oids::{relation_of, table_oid};
+use super::oids::{relation_of, schema_oid, table_oid};
 use super::types::format_type;
 use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
 use crate::open_transaction::PROCESS_BEGAN_US;
+use crate::session::temporary::is_temporary;
 
 /// The version of PostgreSQL whose catalog this is, and our own.
 const VERSION: &str = concat!("PostgreSQL 14.0 (Rowmill ", env!("CARGO_PKG_VERSION"), ")");
@@ -129,10 +130,14 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
         CallValue::Number(Some(if is_utf8 { UTF8 } else { -1 }))
     }),
     number("pg_tablespace_size", 1, 1, |_, _| CallValue::Number(None)),
-    number("pg_my_temp_schema", 0, 0, |_, _| CallValue::Number(Some(0))),
+    number("pg_my_temp_schema", 0, 0, |context, _| {
+        CallValue::Number(Some(context.temporary_schema().map_or(0, |schema| schema_oid(schema).into())))
+    }),
     number("pg_stat_get_numscans", 1, 1, |_, _| CallValue::Number(Some(0))),
     number("to_regclass", 1, 1, |context, arguments| CallValue::Number(relation_oid(context, arguments[0]))),
-    number("to_regtype", 1, 1, |_, arguments| CallValue::Number(type_oid(arguments[0]))),
+    number("to_regtype", 1, 1, |context, arguments| {
+        CallValue::Number(type_oid(context.snapshot.catalog(), arguments[0]))
+    }),
     number("pg_table_size", 1, 1, |_, _| CallValue::Number(None)),
     number("pg_relation_size", 1, 2, |_, _| CallValue::Number(None)),
     number("pg_total_relation_size", 1, 1, |_, _| CallValue::Number(None)),
@@ -168,7 +173,12 @@ pub(super) static FUNCTIONS: &[CatalogFunction] = &[
     truth("pg_ts_parser_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("pg_ts_template_is_visible", 1, 1, |_, _| CallValue::Truth(Some(true))),
     truth("has_parameter_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
-    truth("pg_is_other_temp_schema", 1, 1, |_, _| CallValue::Truth(Some(false))),
+    truth("pg_is_other_temp_schema", 1, 1, |context, arguments| {
+        let own = context.temporary_schema().map(|schema| schema.id);
+        let mut others = context.snapshot.catalog().schemas().filter(|schema| Some(schema.id) != own);
+        let is_other = |oid| others.any(|schema| is_temporary(&schema.name) && schema_oid(schema) == oid);
+        CallValue::Truth(oid(arguments[0]).map(is_other))
+    }),
     truth("has_type_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("has_language_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),
     truth("has_tablespace_privilege", 2, 3, |_, _| CallValue::Truth(Some(true))),

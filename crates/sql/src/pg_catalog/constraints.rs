@@ -1,4 +1,4 @@
-//! `pg_constraint`: primary keys, unique indexes, conditions and foreign keys.
+//! `pg_constraint`: primary keys, UNIQUE, conditions and foreign keys.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) fn pg_constraint(context: &Arc<StatementContext>) -> PgRows {
 
 fn constraints_of(catalog: &Catalog, table: &TableDef) -> Vec<ConstraintRow> {
     let mut constraints = Vec::new();
-    for index in indexes(table).into_iter().filter(|index| index.is_unique) {
+    for index in indexes(table).into_iter().filter(|index| index.is_constraint) {
         constraints.push(ConstraintRow {
             oid: if index.is_primary { primary_key_oid(table.id) } else { unique_oid(index.id) },
             name: index.name.clone(),

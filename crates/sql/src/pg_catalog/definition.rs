@@ -57,7 +57,7 @@ pub(super) fn constraint_by_oid(catalog: &Catalog, oid: u32) -> Option<String> {
         if primary_key_oid(table.id) == oid {
             return Some(format!("PRIMARY KEY ({})", key_columns(table, &keyed.key)));
         }
-        let unique = keyed.indexes.iter().find(|index| index.unique && unique_oid(index.id) == oid);
+        let unique = keyed.indexes.iter().find(|index| index.is_constraint && unique_oid(index.id) == oid);
         if let Some(index) = unique {
             return Some(format!("UNIQUE ({})", key_columns(table, &index.parts)));
         }

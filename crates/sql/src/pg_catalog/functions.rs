@@ -1,13 +1,14 @@
-//! `pg_proc`: the functions and aggregates that queries may call.
+//! `pg_proc`: the functions and aggregates that queries may call, and the macros of the database.
 
 use std::sync::OnceLock;
 
 use rowmill_exec::aggregate;
 
-use super::oids::{PG_CATALOG_OID, ROLE_OID};
+use super::oids::{MAIN_OID, PG_CATALOG_OID, ROLE_OID, macro_oid};
 use super::rows::PgRows;
 use super::type_oids::{PgScalar, PgType};
 use super::types::io_function;
+use crate::catalog::StatementContext;
 
 /// The first number of a function. Numbers follow the order of names, so they may change with a version.
 const FIRST_OID: u32 = 20_000;
@@ -40,31 +41,71 @@ pub(super) fn function_of_oid(oid: u32) -> Option<&'static str> {
     names().get(place).map(|(name, _)| name.as_str())
 }
 
-pub(super) fn pg_proc() -> PgRows {
+/// A function of `pg_proc`.
+struct ProcRow<'a> {
+    oid: u32,
+    name: &'a str,
+    schema: u32,
+    kind: &'static str,
+    arguments: usize,
+    defaults: usize,
+    is_table: bool,
+    source: &'a str,
+}
+
+pub(super) fn pg_proc(context: &StatementContext) -> PgRows {
     let mut rows = PgRows::of("pg_proc");
     for (place, (name, kind)) in names().iter().enumerate() {
-        rows.push([
-            ("oid", (FIRST_OID + place as u32).into()),
-            ("proname", name.as_str().into()),
-            ("pronamespace", PG_CATALOG_OID.into()),
-            ("proowner", ROLE_OID.into()),
-            ("prolang", 12_i64.into()),
-            ("procost", 1_i64.into()),
-            ("prorows", 0_i64.into()),
-            ("provariadic", 0_i64.into()),
-            ("prokind", (*kind).into()),
-            ("prosecdef", false.into()),
-            ("proleakproof", false.into()),
-            ("proisstrict", false.into()),
-            ("proretset", false.into()),
-            ("provolatile", "v".into()),
-            ("proparallel", "s".into()),
-            ("pronargs", 0_i64.into()),
-            ("pronargdefaults", 0_i64.into()),
-            ("proargtypes", Vec::new().into()),
-            ("prorettype", 0_i64.into()),
-            ("prosrc", name.as_str().into()),
-        ]);
+        let oid = FIRST_OID + place as u32;
+        let row = ProcRow {
+            oid,
+            name,
+            schema: PG_CATALOG_OID,
+            kind,
+            arguments: 0,
+            defaults: 0,
+            is_table: false,
+            source: name,
+        };
+        push(&mut rows, &row);
+    }
+    for def in context.snapshot.catalog().macros() {
+        let row = ProcRow {
+            oid: macro_oid(def.id),
+            name: &def.name,
+            schema: MAIN_OID,
+            kind: "f",
+            arguments: def.parameters.len(),
+            defaults: def.parameters.iter().filter(|parameter| parameter.default.is_some()).count(),
+            is_table: def.is_table,
+            source: &def.sql,
+        };
+        push(&mut rows, &row);
     }
     rows
+}
+
+fn push(rows: &mut PgRows, row: &ProcRow<'_>) {
+    rows.push([
+        ("oid", row.oid.into()),
+        ("proname", row.name.into()),
+        ("pronamespace", row.schema.into()),
+        ("proowner", ROLE_OID.into()),
+        ("prolang", 12_i64.into()),
+        ("procost", 1_i64.into()),
+        ("prorows", 0_i64.into()),
+        ("provariadic", 0_i64.into()),
+        ("prokind", row.kind.into()),
+        ("prosecdef", false.into()),
+        ("proleakproof", false.into()),
+        ("proisstrict", false.into()),
+        ("proretset", row.is_table.into()),
+        ("provolatile", "v".into()),
+        ("proparallel", "s".into()),
+        ("pronargs", (row.arguments as i64).into()),
+        ("pronargdefaults", (row.defaults as i64).into()),
+        ("proargtypes", Vec::new().into()),
+        ("prorettype", 0_i64.into()),
+        ("prosrc", row.source.into()),
+    ]);
 }

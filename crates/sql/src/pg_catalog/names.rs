@@ -5,7 +5,10 @@ use rowmill_txn::Catalog;
 use super::PG_CATALOG;
 use super::functions::{function_of_oid, oid_of_function};
 use super::namespaces::namespaces;
-use super::oids::{PG_CLASS_OID, ROLE, ROLE_OID, oid_of_relation, relation_of, role_oid};
+use super::oids::{
+    self, PG_CLASS_OID, PG_PROC_OID, PG_TYPE_OID, ROLE, ROLE_OID, oid_of_relation, relation_of, role_oid,
+    type_array_oid,
+};
 use super::type_oids::{PgScalar, PgType};
 use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
@@ -24,10 +27,10 @@ const CATALOG_TABLES: [(&str, u32); 11] = [
     ("pg_constraint", 2606),
     ("pg_database", 1262),
     ("pg_namespace", 2615),
-    ("pg_proc", 1255),
+    ("pg_proc", PG_PROC_OID),
     ("pg_rewrite", 2618),
     ("pg_trigger", 2620),
-    ("pg_type", 1247),
+    ("pg_type", PG_TYPE_OID),
 ];
 
 /// The name of the relation with this number, with its schema unless that is the default one.
@@ -61,7 +64,7 @@ pub(super) fn relation_oid(context: &StatementContext, text: Option<&str>) -> Op
 }
 
 /// The number of the type with this name or number.
-pub(super) fn type_oid(text: Option<&str>) -> Option<i64> {
+pub(super) fn type_oid(catalog: &Catalog, text: Option<&str>) -> Option<i64> {
     let text = text?;
     if let Some(oid) = oid(Some(text)) {
         return Some(oid.into());
@@ -70,6 +73,9 @@ pub(super) fn type_oid(text: Option<&str>) -> Option<i64> {
         Some(item) => (item, true),
         None => (text.trim(), false),
     };
+    if let Some(def) = catalog.type_named(&name.replace('"', "")) {
+        return Some(if is_array { type_array_oid(def.id) } else { oids::type_oid(def.id) }.into());
+    }
     let name = name.strip_prefix("pg_catalog.").unwrap_or(name).to_ascii_lowercase();
     let scalar = PgScalar::all().find(|scalar| scalar.name() == name || scalar.sql_name() == name)?;
     Some(PgType { scalar, is_array }.oid().into())
@@ -129,9 +135,10 @@ mod tests {
 
     #[test]
     fn types_are_found_by_all_their_names() {
-        assert_eq!(type_oid(Some("integer")), Some(23));
-        assert_eq!(type_oid(Some("pg_catalog.int4[]")), Some(1007));
-        assert_eq!(type_oid(Some("nonsense")), None);
+        let catalog = Catalog::default();
+        assert_eq!(type_oid(&catalog, Some("integer")), Some(23));
+        assert_eq!(type_oid(&catalog, Some("pg_catalog.int4[]")), Some(1007));
+        assert_eq!(type_oid(&catalog, Some("nonsense")), None);
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub(super) const MAIN_OID: u32 = 2200;
 pub(super) const INFORMATION_SCHEMA_OID: u32 = 13_000;
 /// The number of `pg_class`, by which other tables say that an object is a relation.
 pub(super) const PG_CLASS_OID: u32 = 1259;
+/// The numbers of `pg_type` and `pg_proc`.
+pub(super) const PG_TYPE_OID: u32 = 1247;
+pub(super) const PG_PROC_OID: u32 = 1255;
 /// The number of the role that always exists: it owns what was made without a role.
 pub(super) const ROLE_OID: u32 = 10;
 /// The number of the database.
@@ -47,6 +50,7 @@ enum OidKind {
     Type = 11,
     TypeArray = 12,
     Label = 13,
+    Macro = 14,
 }
 
 const ID_BITS: u32 = 28;
@@ -91,6 +95,10 @@ pub(super) fn type_oid(id: ViewId) -> u32 {
 /// The number of the arrays of a type.
 pub(super) fn type_array_oid(id: ViewId) -> u32 {
     oid(OidKind::TypeArray, id.0)
+}
+
+pub(super) fn macro_oid(id: ViewId) -> u32 {
+    oid(OidKind::Macro, id.0)
 }
 
 /// The number of the label at this place of its type.
@@ -174,24 +182,27 @@ pub(crate) struct TableIndex<'t> {
     pub(crate) parts: &'t [rowmill_storage::KeyColumn],
     pub(crate) is_unique: bool,
     pub(crate) is_primary: bool,
+    /// Whether it is a primary key or belongs to a UNIQUE constraint.
+    pub(crate) is_constraint: bool,
 }
 
-/// The indexes of a table. A columnar table and a sequence have none.
+/// The indexes of a table. A sequence has none.
 pub(crate) fn indexes(table: &TableDef) -> Vec<TableIndex<'_>> {
-    let Some(keyed) = table.keyed.as_ref().filter(|_| !table.is_sequence()) else { return Vec::new() };
-    let primary = TableIndex {
+    let primary = table.keyed.as_ref().zip(table.primary_key_name()).map(|(keyed, name)| TableIndex {
         id: keyed.index,
-        name: format!("{}_pkey", table.name),
+        name,
         parts: &keyed.key,
         is_unique: true,
         is_primary: true,
-    };
-    let others = keyed.indexes.iter().map(|index| TableIndex {
+        is_constraint: true,
+    });
+    let others = table.named_indexes().map(|index| TableIndex {
         id: index.id,
         name: index.name.clone(),
         parts: &index.parts,
         is_unique: index.unique,
         is_primary: false,
+        is_constraint: index.is_constraint,
     });
-    std::iter::once(primary).chain(others).collect()
+    primary.into_iter().chain(others).collect()
 }

@@ -18,6 +18,7 @@ use super::types::column_type;
 use crate::catalog::StatementContext;
 use crate::engine_query;
 use crate::names::Spellings;
+use crate::session::temporary::is_temporary;
 use crate::shape::result_schema;
 use crate::statement::sql_text::{self, quoted};
 
@@ -36,6 +37,7 @@ struct ClassRow {
     /// Whether foreign keys begin or end here. PostgreSQL enforces them with triggers, and tools look for foreign keys
     /// only where triggers are.
     has_triggers: bool,
+    is_temporary: bool,
 }
 
 fn push_class(table: &mut PgRows, row: ClassRow) {
@@ -55,7 +57,7 @@ fn push_class(table: &mut PgRows, row: ClassRow) {
         ("reltoastrelid", 0_i64.into()),
         ("relhasindex", row.has_index.into()),
         ("relisshared", false.into()),
-        ("relpersistence", "p".into()),
+        ("relpersistence", if row.is_temporary { "t" } else { "p" }.into()),
         ("relkind", row.kind.into()),
         ("relnatts", (row.columns as i64).into()),
         ("relchecks", (row.checks as i64).into()),
@@ -121,6 +123,7 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
                 .keyed
                 .as_ref()
                 .is_some_and(|keyed| !keyed.foreign_keys.is_empty() || !keyed.referrers.is_empty()),
+            is_temporary: is_temporary(&schema.name),
         };
         push_class(&mut rows, class);
         for index in indexes {
@@ -136,6 +139,7 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
                 has_index: false,
                 checks: 0,
                 has_triggers: false,
+                is_temporary: is_temporary(&schema.name),
             };
             push_class(&mut rows, class);
         }
@@ -153,6 +157,7 @@ pub(super) fn pg_class(context: &Arc<StatementContext>) -> PgRows {
             has_index: false,
             checks: 0,
             has_triggers: false,
+            is_temporary: false,
         };
         push_class(&mut rows, class);
     });
@@ -337,7 +342,7 @@ pub(super) fn pg_tables(context: &Arc<StatementContext>) -> PgRows {
                 ("schemaname", schema.name.as_str().into()),
                 ("tablename", table.name.as_str().into()),
                 ("tableowner", owner_name(context.snapshot.catalog(), ObjectId::Table(table.id)).into()),
-                ("hasindexes", table.keyed.is_some().into()),
+                ("hasindexes", (!indexes(table).is_empty()).into()),
                 ("hasrules", false.into()),
                 ("hastriggers", false.into()),
                 ("rowsecurity", false.into()),

@@ -200,7 +200,12 @@ impl NameResolver<'_> {
                 }
                 Ok(())
             }
-            Sql::Comment { object_type: CommentObject::Table | CommentObject::View, object_name, .. } => {
+            Sql::Comment {
+                object_type:
+                    CommentObject::Table | CommentObject::View | CommentObject::MaterializedView | CommentObject::Sequence,
+                object_name,
+                ..
+            } => {
                 self.qualify(object_name);
                 Ok(())
             }
@@ -477,7 +482,7 @@ impl NameResolver<'_> {
 
     fn has_index(&self, schema: SchemaId, index: &str) -> bool {
         let is_it = |other: &rowmill_storage::IndexDef| other.name.to_lowercase() == index;
-        self.catalog.tables(schema).any(|table| table.keyed.iter().flat_map(|keyed| &keyed.indexes).any(is_it))
+        self.catalog.tables(schema).any(|table| table.named_indexes().any(is_it))
     }
 
     fn has_in(&self, schema: SchemaId, relation: &str) -> bool {

@@ -23,7 +23,7 @@ use crate::statement::sql_text::quoted;
 const PREFIX: &str = "pg_temp_";
 
 /// The name by which a statement can mean the schema of its own connection.
-pub(super) const OWN: &str = "pg_temp";
+pub(crate) const OWN: &str = "pg_temp";
 
 /// The number of the next schema. One process writes to a database, so its numbers are enough to tell schemas apart.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -47,6 +47,11 @@ impl Session {
             self.idle = None;
         }
         self.temporary.get_or_insert_with(|| format!("{PREFIX}{}", NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Returns the name of that schema, once the connection has made one.
+    pub(crate) fn known_temporary_schema(&self) -> Option<&str> {
+        self.temporary.as_deref()
     }
 
     /// Drops the connection's temporary tables, in the open transaction if there is one.

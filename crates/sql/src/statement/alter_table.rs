@@ -102,6 +102,14 @@ fn alter_once(
                 _ => add_constraint(work, transaction, table, constraint),
             }
         }
+        AlterTableOperation::RenameConstraint { old_name, new_name } => {
+            let (old, new) = (work.statement.spell(old_name), work.statement.spell(new_name));
+            check_name(new)?;
+            match transaction.rename_constraint(table.id, old, new)? {
+                true => Ok(()),
+                false => Err(no_constraint(table, old)),
+            }
+        }
         AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
             let cascade = matches!(drop_behavior, Some(DropBehavior::Cascade));
             refuse("ALTER TABLE DROP CONSTRAINT", [(cascade, "CASCADE")])?;
@@ -111,7 +119,7 @@ fn alter_once(
             let text = other.to_string();
             let clause: Vec<&str> = text.split_whitespace().take(3).collect();
             Err(unsupported(STATEMENT, &clause.join(" ")).hint(
-                "there are ADD and DROP COLUMN, ADD and DROP CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN \
+                "there are ADD and DROP COLUMN, ADD, DROP and RENAME CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN \
                  TYPE, SET or DROP DEFAULT or NOT NULL; for tables with a time column also SET and DROP TTL, DROP PARTITION \
                  LIST and WHERE, DEDUP ENABLE and DISABLE",
             ))
@@ -185,12 +193,23 @@ fn drop_constraint(
     if let Some(index) = indexes.find(|index| index.unique && lower(&index.name) == lower(&name)) {
         return transaction.drop_index(table.id, index.id);
     }
-    let unknown = format!("table \"{}\" has no constraint \"{name}\"", table.name);
+    if table.primary_key_name().is_some_and(|key| lower(&key) == lower(&name)) {
+        let what = format!("\"{name}\" is the primary key of table \"{}\", which orders its rows", table.name);
+        return Err(unsupported("ALTER TABLE DROP CONSTRAINT", "of a primary key").context(what).hint(
+            "copy the rows to a new table with CREATE TABLE ... AS SELECT, drop this one, and rename the new one",
+        ));
+    }
+    let unknown = no_constraint(table, &name);
     if if_exists {
-        work.notice(unknown);
+        work.notice(unknown.message());
         return Ok(());
     }
-    Err(Error::new(ErrorKind::UndefinedObject, unknown).hint("SHOW CREATE TABLE shows what it has"))
+    Err(unknown)
+}
+
+fn no_constraint(table: &TableDef, name: &str) -> Error {
+    let what = format!("table \"{}\" has no constraint \"{name}\"", table.name);
+    Error::new(ErrorKind::UndefinedObject, what).hint("SHOW CREATE TABLE shows what it has")
 }
 
 /// Returns the value of the new column in the rows that already exist.

@@ -1,7 +1,7 @@
 //! `EXPORT DATABASE`: writes one state of the database as text and files, which other programs can read.
 //!
 //! ```text
-//! folder/schema.sql     schemas, types, sequences, tables with their indexes, comments, views
+//! folder/schema.sql     schemas, types, macros, sequences, tables with their indexes, comments, views
 //! folder/load.sql       a COPY for each table, then the materialized views
 //! folder/visits.parquet the rows of a table
 //! ```
@@ -26,7 +26,7 @@ use super::copy::{check_once, option_text};
 use super::copy_to::write_rows;
 use super::dependents::read_by;
 use super::relation::RelationId;
-use super::show::{create_materialized, create_sequence, create_table, create_type, create_view};
+use super::show::{create_macro, create_materialized, create_sequence, create_table, create_type, create_view};
 use super::sql_text::{self, name_text};
 use crate::files::{FileFormat, WriteOptions};
 use crate::names::DEFAULT_SCHEMA;
@@ -166,7 +166,15 @@ impl Definitions<'_> {
         for schema in schemas.iter().filter(|schema| schema.name != DEFAULT_SCHEMA) {
             statements.push(format!("CREATE SCHEMA {}", name_text(&schema.name)));
         }
-        statements.extend(catalog.types().map(|def| create_type(def)));
+        for def in catalog.types() {
+            statements.push(create_type(def));
+            statements.extend(comment("TYPE", &name_text(&def.name), def.comment.as_deref()));
+        }
+        // A macro may name tables that do not exist yet, and a view or a default may call it.
+        for def in catalog.macros() {
+            statements.push(create_macro(def));
+            statements.extend(comment("MACRO", &name_text(&def.name), def.comment.as_deref()));
+        }
         let of_all = schemas.iter().flat_map(|schema| catalog.tables(schema.id).map(move |table| (*schema, table)));
         let (sequences, others): (Vec<_>, Vec<_>) = of_all.partition(|(_, table)| table.is_sequence());
         for (schema, sequence) in sequences {
@@ -177,6 +185,7 @@ impl Definitions<'_> {
             if !is_owned {
                 let counts = self.continued(sequence.id)?;
                 statements.push(create_sequence(sequence, &qualifier(schema), counts.as_ref()));
+                statements.extend(comments(catalog, schema, sequence));
             }
         }
         let (materialized, tables): (Vec<_>, Vec<_>) =
@@ -191,7 +200,9 @@ impl Definitions<'_> {
         let mut queries = Vec::new();
         for schema in &schemas {
             for view in catalog.views(schema.id) {
-                let text = create_view(view, &qualifier(schema));
+                let name = qualified_text(schema, &view.name);
+                let text = [create_view(view, &qualifier(schema))].into_iter();
+                let text = text.chain(comment("VIEW", &name, view.comment.as_deref())).collect::<Vec<_>>().join(";\n");
                 queries.push(ViewText { id: RelationId::View(view.id), sql: &view.sql, text, is_materialized: false });
             }
         }
@@ -298,11 +309,16 @@ fn divided(views: Vec<ViewText<'_>>) -> (Vec<String>, Vec<String>) {
 fn comments(catalog: &Catalog, schema: &SchemaDef, table: &TableDef) -> Vec<String> {
     let Some(comments) = catalog.comments(table.id) else { return Vec::new() };
     let name = qualified_text(schema, &table.name);
-    let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let of_table = comments.table.iter().map(|text| format!("COMMENT ON TABLE {name} IS {}", literal(text)));
+    let kind = if table.is_sequence() { "SEQUENCE" } else { "TABLE" };
+    let of_table = comment(kind, &name, comments.table.as_deref());
     let of_columns = table.columns.iter().filter_map(|column| {
         let text = comments.columns.get(&column.id)?;
-        Some(format!("COMMENT ON COLUMN {name}.{} IS {}", name_text(&column.name), literal(text)))
+        comment("COLUMN", &format!("{name}.{}", name_text(&column.name)), Some(text))
     });
-    of_table.chain(of_columns).collect()
+    of_table.into_iter().chain(of_columns).collect()
+}
+
+/// Returns the statement that comments on an object, if it has a comment.
+fn comment(kind: &str, name: &str, comment: Option<&str>) -> Option<String> {
+    comment.map(|text| format!("COMMENT ON {kind} {name} IS '{}'", text.replace('\'', "''")))
 }

@@ -53,16 +53,7 @@ pub(crate) fn create(work: &mut Work<'_>, create: &CreateIndex) -> Result<Outcom
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &table_name)?;
-        if table.keyed.is_none() && !*unique {
-            // An index is only a faster way to rows, so a program that makes one must not fail.
-            work.notice(format!(
-                "no index was made: table \"{}\" has no primary key, so it is stored by columns, whose zone maps and \
-                    value lists skip blocks as an index would",
-                table.name
-            ));
-            return Ok(());
-        }
-        if table.keyed.is_none() {
+        if table.keyed.is_none() && *unique {
             return Err(unsupported(CREATE, "a table without a primary key").hint(
                 "columnar tables are scanned by blocks, which their zone maps and value lists skip; an index \
                     needs a PRIMARY KEY",
@@ -82,6 +73,15 @@ pub(crate) fn create(work: &mut Work<'_>, create: &CreateIndex) -> Result<Outcom
             return Err(Error::new(ErrorKind::DuplicateObject, exists).hint("CREATE INDEX IF NOT EXISTS keeps it"));
         }
         let parts = key_parts(work, &table, &columns)?;
+        if table.keyed.is_none() {
+            // An index is only a faster way to rows, so a program that makes one must not fail.
+            work.notice(format!(
+                "index \"{name}\" is only listed: table \"{}\" has no primary key, so it is stored by columns, whose \
+                    zone maps and value lists skip blocks as an index would",
+                table.name
+            ));
+            return transaction.list_index(table.id, IndexSpec { name, parts, unique: false });
+        }
         // The build may take long, and a view that we no longer need should not hold back space.
         drop(view);
         transaction.create_index(table.id, IndexSpec { name, parts, unique: *unique }).map(|_| ())
@@ -122,7 +122,7 @@ pub(super) fn drop_indexes(
 fn find(catalog: &Catalog, schema: &str, name: &str) -> Option<(Arc<TableDef>, IndexId)> {
     let schema = catalog.schema(schema)?.id;
     catalog.tables(schema).find_map(|table| {
-        let index = table.keyed.as_ref()?.indexes.iter().find(|index| lower(&index.name) == lower(name))?;
+        let index = table.named_indexes().find(|index| lower(&index.name) == lower(name))?;
         Some((Arc::clone(table), index.id))
     })
 }
@@ -130,10 +130,7 @@ fn find(catalog: &Catalog, schema: &str, name: &str) -> Option<(Arc<TableDef>, I
 fn unknown(catalog: &Catalog, name: &QualifiedName) -> Error {
     let error = Error::new(ErrorKind::UndefinedObject, format!("there is no index \"{}\"", name.spelled));
     let tables = catalog.schema(&name.schema).into_iter().flat_map(|schema| catalog.tables(schema.id));
-    let known: Vec<&str> = tables
-        .filter_map(|table| table.keyed.as_ref())
-        .flat_map(|keyed| keyed.indexes.iter().map(|index| index.name.as_str()))
-        .collect();
+    let known: Vec<&str> = tables.flat_map(|table| table.named_indexes().map(|index| index.name.as_str())).collect();
     let near = nearest(&name.name, known.iter().copied());
     if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
 }

@@ -205,8 +205,22 @@ impl<'a> KeyClauses<'a> {
         key_parts(work, table, &key.columns)
     }
 
-    /// Creates the indexes, conditions and foreign keys of the table.
+    /// Gives the primary key of the table its name, if the clause has one.
+    pub(super) fn name_primary_key(
+        &self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        table: TableId,
+    ) -> Result<()> {
+        let Some(name) = self.primary.as_ref().and_then(|key| key.name) else { return Ok(()) };
+        let name = work.statement.spell(name);
+        check_name(name)?;
+        transaction.name_primary_key(table, name)
+    }
+
+    /// Names the primary key, and creates the indexes, conditions and foreign keys of the table.
     pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
+        self.name_primary_key(work, transaction, table)?;
         // Each step reads the definition again, because the one before it has changed it.
         for key in &self.unique {
             let def = def_of(transaction, table)?;
@@ -216,7 +230,7 @@ impl<'a> KeyClauses<'a> {
             };
             check_name(&name)?;
             let parts = key_parts(work, &def, &key.columns)?;
-            transaction.create_index(table, IndexSpec { name, parts, unique: true })?;
+            transaction.add_unique(table, IndexSpec { name, parts, unique: true })?;
         }
         for CheckClause { name, column, condition } in &self.checks {
             let def = def_of(transaction, table)?;
@@ -279,10 +293,7 @@ pub(super) fn free_name(table: &TableDef, columns: &[&Ident], ending: &str) -> S
         .collect();
     let name = parts.join("_");
     let is_free = |name: &str| {
-        !table.keyed.as_ref().is_some_and(|keyed| {
-            let mut indexes = keyed.indexes.iter();
-            indexes.any(|index| lower(&index.name) == lower(name))
-        }) && !table.has_constraint(name)
+        !table.named_indexes().any(|index| lower(&index.name) == lower(name)) && !table.has_constraint(name)
     };
     if is_free(&name) {
         return name;

@@ -43,6 +43,7 @@ fn create(work: &mut Work<'_>, text: &MacroText) -> Result<Outcome> {
         result: result.clone(),
         is_table: *is_table,
         sql: sql.clone(),
+        comment: None,
     };
     // A text that cannot be parsed should be an error now and not at its first use.
     let parsed = parsed(&def, work.settings())?;
@@ -95,7 +96,7 @@ fn drop_macros(work: &mut Work<'_>, names: &[String], if_exists: bool) -> Result
     Ok(Outcome::Done { tag: "DROP MACRO" })
 }
 
-fn unknown(catalog: &Catalog, name: &str) -> Error {
+pub(super) fn unknown(catalog: &Catalog, name: &str) -> Error {
     let error = Error::new(ErrorKind::UndefinedFunction, format!("there is no macro \"{name}\""));
     let near = nearest(name, catalog.macros().map(|known| known.name.as_str()));
     if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }

@@ -129,9 +129,12 @@ impl WriteBinder<'_> {
             }
             Some(ast::ConflictTarget::OnConstraint(name)) => {
                 let name = name.to_string().replace('"', "");
+                if table.primary_key_name().is_some_and(|key| lower(&key) == lower(&name)) {
+                    return Ok(ConflictTarget::PrimaryKey);
+                }
                 let index = unique.find(|index| lower(&index.name) == lower(&name));
                 index.map(|index| ConflictTarget::Index(index.id)).ok_or_else(|| {
-                    let what = format!("table \"{}\" has no unique index \"{name}\"", table.name);
+                    let what = format!("table \"{}\" has no unique constraint \"{name}\"", table.name);
                     Error::new(ErrorKind::UndefinedObject, what)
                 })
             }

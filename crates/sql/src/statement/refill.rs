@@ -108,7 +108,10 @@ pub(super) fn add_primary_key(
     let clauses = KeyClauses::of_addition("ALTER TABLE ADD PRIMARY KEY", constraint, table)?;
     let key = clauses.added_primary_key(work, table)?;
     let query = all_rows(work, transaction, table)?;
-    refill(work, transaction, table, &query, |transaction| transaction.refill_with_key(table.id, &key))
+    refill(work, transaction, table, &query, |transaction| {
+        transaction.refill_with_key(table.id, &key)?;
+        clauses.name_primary_key(work, transaction, table.id)
+    })
 }
 
 /// Returns the query of all rows of a table, which names each column.

@@ -2,7 +2,7 @@
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::{ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
-use rowmill_txn::{Catalog, SchemaDef, TypeDef, ViewDef};
+use rowmill_txn::{Catalog, MacroDef, MacroParameter, SchemaDef, TypeDef, ViewDef};
 use sqlparser::ast::{
     ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
     ShowStatementOptions, Statement,
@@ -233,6 +233,25 @@ pub(super) fn create_type(def: &TypeDef) -> String {
     format!("CREATE TYPE {} AS ENUM ({})", name_text(&def.name), labels.collect::<Vec<_>>().join(", "))
 }
 
+/// Returns a statement that creates an equal macro.
+pub(super) fn create_macro(def: &MacroDef) -> String {
+    let parameter = |parameter: &MacroParameter| {
+        let kind = parameter.kind.as_ref().map_or_else(String::new, |kind| format!(" {kind}"));
+        let default = parameter.default.as_ref().map_or_else(String::new, |text| format!(" := {text}"));
+        format!("{}{kind}{default}", name_text(&parameter.name))
+    };
+    let parameters = def.parameters.iter().map(parameter).collect::<Vec<_>>().join(", ");
+    let sql = &def.sql;
+    let body = match &def.result {
+        _ if def.is_table => format!("AS TABLE {sql}"),
+        Some(result) => format!("RETURNS {result} RETURN {sql}"),
+        // After AS, a string alone could be read as the text of a query.
+        None if sql.starts_with(['\'', '$']) => format!("AS ({sql})"),
+        None => format!("AS {sql}"),
+    };
+    format!("CREATE MACRO {}({parameters}) {body}", name_text(&def.name))
+}
+
 /// Returns a statement that creates an equal materialized view.
 pub(super) fn create_materialized(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
     let view = catalog.materialized(table.id).expect("the table is a materialized view");
@@ -267,22 +286,32 @@ pub(super) fn create_table(
     format!("CREATE TABLE {name} ({}){clauses}{}", columns.join(", "), index_statements(table, &name))
 }
 
-/// Returns the statements that create the indexes of a table that are not unique, each after a semicolon. An index that
+/// Returns the statements that create the indexes of a table that are no constraints, each after a semicolon. An index that
 /// a foreign key has made for itself comes with the foreign key.
 fn index_statements(table: &TableDef, name: &str) -> String {
-    let Some(keyed) = &table.keyed else { return String::new() };
+    let foreign_keys = table.keyed.as_ref().map_or(&[][..], |keyed| &keyed.foreign_keys);
     let is_of_key = |index: &IndexDef, key: &ForeignKeyDef| {
         let same_columns = index.parts.iter().map(|part| (part.column, part.descending));
         let same_columns = same_columns.eq(key.columns.iter().map(|column| (*column, false)));
         same_columns && index.name.to_lowercase().starts_with(&generated_name(table, &key.columns, "idx"))
     };
-    let plain = keyed.indexes.iter().filter(|index| !index.unique);
-    let own = plain.filter(|index| !keyed.foreign_keys.iter().any(|key| is_of_key(index, key)));
+    let plain = table.named_indexes().filter(|index| !is_in_table(table, index));
+    let own = plain.filter(|index| index.unique || !foreign_keys.iter().any(|key| is_of_key(index, key)));
     let statement = |index: &IndexDef| {
-        let columns = key_columns(table, &index.parts);
-        format!("; CREATE INDEX {} ON {name} ({columns})", name_text(&index.name))
+        let (columns, unique) = (key_columns(table, &index.parts), if index.unique { "UNIQUE " } else { "" });
+        format!("; CREATE {unique}INDEX {} ON {name} ({columns})", name_text(&index.name))
     };
     own.map(statement).collect()
+}
+
+/// Whether an index is written among the constraints of its table. A unique index is, too, if a foreign key of the table
+/// refers to the table itself by its columns, because that key needs it at once.
+fn is_in_table(table: &TableDef, index: &IndexDef) -> bool {
+    let is_needed = |key: &ForeignKeyDef| {
+        key.parent == table.id && index.parts.iter().map(|part| &part.column).eq(&key.parent_columns)
+    };
+    let mut foreign = table.keyed.iter().flat_map(|keyed| &keyed.foreign_keys);
+    index.is_constraint || index.unique && foreign.any(is_needed)
 }
 
 /// The beginning of a name that was made of the names of a table and its columns, in lower case.
@@ -306,16 +335,17 @@ fn sequence_options(sequence: &SequenceDef) -> String {
     format!(" INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
-/// Returns the keys and conditions of a table. Indexes that are not unique have their own statements.
+/// Returns the keys and conditions of a table. Other indexes have their own statements.
 fn keys(catalog: &Catalog, table: &TableDef) -> Vec<String> {
     let checks = table.rules.checks.iter();
     let checks = checks.map(|check| format!("CONSTRAINT {} CHECK ({})", name_text(&check.name), check.sql));
     let Some(keyed) = &table.keyed else { return checks.collect() };
     let list = |parts: &[KeyColumn]| key_columns(table, parts);
-    let unique = keyed.indexes.iter().filter(|index| index.unique);
+    let unique = keyed.indexes.iter().filter(|index| is_in_table(table, index));
     let unique = unique.map(|index| format!("CONSTRAINT {} UNIQUE ({})", name_text(&index.name), list(&index.parts)));
     let foreign = keyed.foreign_keys.iter().map(|key| foreign_key(catalog, table, key));
-    let primary = format!("PRIMARY KEY ({})", list(&keyed.key));
+    let named = keyed.key_name.as_ref().map_or_else(String::new, |name| format!("CONSTRAINT {} ", name_text(name)));
+    let primary = format!("{named}PRIMARY KEY ({})", list(&keyed.key));
     std::iter::once(primary).chain(unique).chain(checks).chain(foreign).collect()
 }
 

@@ -143,7 +143,7 @@ fn find(catalog: &Catalog, name: &str) -> Result<Arc<TypeDef>> {
     catalog.type_named(name).cloned().ok_or_else(|| unknown(catalog, name))
 }
 
-fn unknown(catalog: &Catalog, name: &str) -> Error {
+pub(super) fn unknown(catalog: &Catalog, name: &str) -> Error {
     let error =
         Error::new(ErrorKind::UndefinedObject, format!("there is no type \"{name}\" that a statement has made"));
     let near = nearest(name, catalog.types().map(|known| known.name.as_str()));

@@ -155,6 +155,7 @@ impl Transaction {
                 return Err(Error::new(ErrorKind::DependentObjects, what));
             }
             table.columns.remove(index);
+            table.rules.listed_indexes.retain(|listed| listed.parts.iter().all(|part| part.column != column));
             Ok(())
         })?;
         self.drop_identity(id, column)
@@ -208,9 +209,10 @@ impl Transaction {
         column_names: Vec<String>,
         replace: bool,
     ) -> Result<ViewId> {
-        let older = self.changes.catalog.view(schema, name).filter(|_| replace).map(|view| view.id);
-        let id = older.unwrap_or_else(|| self.engine.ids().view());
-        let def = ViewDef { id, schema, name: name.to_owned(), sql: sql.to_owned(), column_names };
+        let older = self.changes.catalog.view(schema, name).filter(|_| replace).cloned();
+        let id = older.as_ref().map_or_else(|| self.engine.ids().view(), |view| view.id);
+        let comment = older.as_ref().and_then(|view| view.comment.clone());
+        let def = ViewDef { id, schema, name: name.to_owned(), sql: sql.to_owned(), column_names, comment };
         self.catalog_mut()?.put_view(Arc::new(def))?;
         if older.is_none() {
             self.claim(ObjectId::View(id))?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SqlType, TableId};
-use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
+use rowmill_storage::{IndexDef, KeyColumn, KeyedDef, TableDef};
 
 use super::{Transaction, gone};
 use crate::keyed_tables::{PRIMARY_KEY, check_parts};
@@ -58,7 +58,11 @@ impl Transaction {
             }
             // Every row is written with all columns, so none of them needs a value for older rows.
             table.columns.iter_mut().for_each(|column| column.missing = None);
-            table.keyed = Some(Arc::new(KeyedDef::of_columns(index, key, &table.columns)));
+            let mut keyed = KeyedDef::of_columns(index, key, &table.columns);
+            // The rows are written with entries of all indexes.
+            keyed.indexes = std::mem::take(&mut table.rules.listed_indexes);
+            keyed.indexes.iter_mut().for_each(|index| index.shortens = true);
+            table.keyed = Some(Arc::new(keyed));
             Ok(())
         })
     }
@@ -84,7 +88,15 @@ fn check_free_to_change(def: &TableDef, column: ColumnId, kind: &SqlType) -> Res
     if let Some(part) = def.part_in_time_table(column) {
         return used(format!("\"{name}\" is {part} of table \"{}\", so its type must stay", def.name));
     }
-    let Some(keyed) = &def.keyed else { return Ok(()) };
+    let Some(keyed) = &def.keyed else {
+        let is_of_index = |index: &IndexDef| index.parts.iter().any(|part| part.column == column);
+        if kind.is_ordered() || !def.rules.listed_indexes.iter().any(is_of_index) {
+            return Ok(());
+        }
+        let what =
+            format!("\"{name}\" is in an index of table \"{}\", and values of type {kind} have no order", def.name);
+        return Err(Error::new(ErrorKind::Unsupported, what).hint("drop the index first: DROP INDEX"));
+    };
     let is_referring = keyed.foreign_keys.iter().any(|key| key.columns.contains(&column));
     let is_referred = keyed.referrers.iter().any(|referrer| referrer.columns.contains(&column))
         || keyed.foreign_keys.iter().any(|key| key.parent == def.id && key.parent_columns.contains(&column));

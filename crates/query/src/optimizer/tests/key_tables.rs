@@ -37,6 +37,7 @@ fn table(number: u32) -> TableDef {
             2 => vec![KeyColumn { column: ColumnId(0), descending: false }],
             _ => Vec::new(),
         },
+        key_name: None,
         stored: Vec::new(),
         indexes: Vec::new(),
         foreign_keys: if number == 1 { vec![parents] } else { Vec::new() },

@@ -293,13 +293,15 @@ fn sample_guess(text: Option<&str>) -> Guess {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::FileLocation;
     use crate::options::Compression;
 
     fn learn(text: &str, options: &ReadOptions) -> Result<CsvShape> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.csv");
         std::fs::write(&path, text).expect("written");
-        let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new())?);
+        let file =
+            Arc::new(SourceFile::new(&FileLocation::Disk(path), Compression::None, &rowmill_base::Cancel::new())?);
         CsvShape::learn(&file, options, SampleSize::of_each(options, 1))
     }
 

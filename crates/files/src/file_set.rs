@@ -1,6 +1,5 @@
 //! The files that a statement names, read like one file with columns.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
@@ -10,11 +9,12 @@ use crate::csv_reader::{CsvJobs, CsvPlan};
 use crate::ipc_file::{IpcFile, IpcJobs};
 use crate::jobs::{Batches, Jobs, ReadProgress};
 use crate::json_reader::{JsonJobs, JsonPlan, JsonShape, columns_of_keys};
+use crate::location::{FileLocation, locations_of};
 use crate::mapping::{TargetColumn, by_name, by_position, check_convertible, unique_names};
 use crate::options::{Compression, FileFormat, ReadOptions, SampleSize};
 use crate::parquet_blocks::{ParquetBlocks, ParquetJobs};
 use crate::parquet_file::ParquetFile;
-use crate::pattern::expand;
+use crate::pattern::unreadable;
 use crate::report::{RejectSink, Reporter};
 use crate::source_file::SourceFile;
 use crate::text_source::{Boundary, ChunkQueue};
@@ -62,26 +62,22 @@ enum LearnedFacts {
 impl FileSet {
     /// Finds the files of a path or pattern and learns their columns.
     pub fn open(pattern: &str, options: &ReadOptions) -> Result<FileSet> {
-        FileSet::of_paths(paths_of(pattern, options)?, options)
+        FileSet::open_all(&[pattern.to_owned()], options)
     }
 
     /// Finds the files of several paths or patterns and learns their columns.
     pub fn open_all(patterns: &[String], options: &ReadOptions) -> Result<FileSet> {
-        let mut paths = Vec::new();
-        for pattern in patterns {
-            paths.extend(paths_of(pattern, options)?);
-        }
-        FileSet::of_paths(paths, options)
+        FileSet::of_locations(&locations_of(patterns, options)?, options)
     }
 
     /// Learns the columns of files that were found.
-    pub(crate) fn of_paths(paths: Vec<PathBuf>, options: &ReadOptions) -> Result<FileSet> {
-        let mut files = Vec::with_capacity(paths.len());
+    pub(crate) fn of_locations(locations: &[FileLocation], options: &ReadOptions) -> Result<FileSet> {
+        let mut files = Vec::with_capacity(locations.len());
         let mut format = None;
         // Every file is opened and examined before the statement reads a row, so that a mistake fails early.
-        for path in paths {
-            let (named, compression) = FileFormat::of_path(&path);
-            let mut file = SourceFile::new(path, options.compression.unwrap_or(compression), &options.cancel)?;
+        for location in locations {
+            let (named, compression) = FileFormat::of_path(location.path());
+            let mut file = SourceFile::new(location, options.compression.unwrap_or(compression), &options.cancel)?;
             file.skipped_lines = options.skipped_lines;
             // An option overrides the name, and the name overrides the content.
             let found = options.format.or(named).map_or_else(|| format_of_content(&file), Ok)?;
@@ -414,14 +410,6 @@ impl FileSet {
     }
 }
 
-/// The files of a path or pattern that a statement may read.
-pub(crate) fn paths_of(pattern: &str, options: &ReadOptions) -> Result<Vec<PathBuf>> {
-    options.folders.check_pattern(pattern)?;
-    let paths = expand(pattern)?;
-    paths.iter().try_for_each(|path| options.folders.check_file(path))?;
-    Ok(paths)
-}
-
 /// The column of another file that corresponds to column `i` of the first. If a name occurs several times, the first
 /// occurrences correspond, then the second ones, and so on.
 fn same_column(first: &[&str], i: usize, other: &[&str]) -> Option<usize> {
@@ -436,9 +424,7 @@ fn names_of<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
 /// Detects the format of a file from its first bytes. Used if the name does not tell it.
 fn format_of_content(file: &SourceFile) -> Result<FileFormat> {
     let mut start = [0; 6];
-    let opened = file.open()?;
-    let read = std::os::unix::fs::FileExt::read_at(&*opened, &mut start, 0)
-        .map_err(|error| Error::io(format!("reading '{}'", file.name), &error))?;
+    let read = file.open()?.read_at(&mut start, 0).map_err(|error| unreadable(&file.name, &error))?;
     match &start[..read] {
         [b'P', b'A', b'R', b'1', ..] => Ok(FileFormat::Parquet),
         b"ARROW1" => Ok(FileFormat::Arrow),

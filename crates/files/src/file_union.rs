@@ -25,7 +25,7 @@ use rowmill_expr::typing::common_kind;
 use rowmill_plan::Predicate;
 use rowmill_query::catalog::RowSource;
 
-use crate::file_set::paths_of;
+use crate::location::locations_of;
 use crate::mapping::{batch_of, listed};
 use crate::rows::RowsRequest;
 use crate::union_predicates::{UnionPlace, predicates_for};
@@ -88,23 +88,21 @@ impl FileUnion {
         options: &ReadOptions,
         union: &UnionOptions,
     ) -> Result<(Arc<FileUnion>, Vec<String>)> {
-        let mut paths = Vec::new();
-        for pattern in patterns {
-            paths.extend(paths_of(pattern, options)?);
-        }
-        let mut sets = Vec::with_capacity(paths.len());
-        for path in &paths {
-            sets.push(FileSet::of_paths(vec![path.clone()], options)?);
+        let locations = locations_of(patterns, options)?;
+        let mut sets = Vec::with_capacity(locations.len());
+        for location in &locations {
+            sets.push(FileSet::of_locations(std::slice::from_ref(location), options)?);
         }
         if !union.by_name {
             same_columns(&sets)?;
         }
         let mut columns = file_columns(&sets)?;
         if union.hive_partitioning {
-            add_path_columns(&mut columns, &paths.iter().map(|path| partitions(path)).collect::<Vec<_>>())?;
+            let parts = locations.iter().map(|location| partitions(location.path())).collect::<Vec<_>>();
+            add_path_columns(&mut columns, &parts)?;
         }
         if let Some(name) = &union.filename {
-            let names = paths.iter().map(|path| Some(path.display().to_string())).collect();
+            let names = locations.iter().map(|location| Some(location.name())).collect();
             add_values(&mut columns, name, names)?;
         }
         let mut notices = sets.iter().flat_map(|set| set.notices().iter().cloned()).collect::<Vec<_>>();

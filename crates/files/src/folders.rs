@@ -1,4 +1,4 @@
-//! The folders to which the files of a statement are limited.
+//! The folders to which the files of a statement are limited. A folder may also be a URL, for files below it.
 //!
 //! A path is compared only after the system has resolved it, so neither `..` nor a symbolic link leads out of a folder.
 //! A path outside must give the same error whether it exists or not, so that the error tells nothing about it. We
@@ -11,36 +11,64 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result};
 
 use crate::pattern::has_wildcard;
+use crate::url_name::{is_below, is_url, without_query};
 
 /// The folders in which the files of a statement must lie. The default is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileFolders(Option<Arc<[PathBuf]>>);
+pub struct FileFolders(Option<Arc<AllowedFolders>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AllowedFolders {
+    /// Folders, and single files, as the system resolves them.
+    paths: Vec<PathBuf>,
+    /// URLs below which files may lie.
+    urls: Vec<String>,
+}
 
 impl FileFolders {
     /// Limits files to these folders and the folders inside of them. Returns an error if one is not a folder.
     pub fn only(folders: &[PathBuf]) -> Result<FileFolders> {
-        let resolved = folders.iter().map(|folder| {
+        let mut allowed = AllowedFolders { paths: Vec::new(), urls: Vec::new() };
+        for folder in folders {
+            if let Some(url) = folder.to_str().filter(|folder| is_url(folder)) {
+                allowed.urls.push(url.to_owned());
+                continue;
+            }
             let found = folder.canonicalize().ok().filter(|found| found.is_dir());
-            found.ok_or_else(|| {
+            allowed.paths.push(found.ok_or_else(|| {
                 let what = format!("\"{}\" is not a folder that can be read", folder.display());
                 Error::new(ErrorKind::UndefinedFile, what)
-            })
-        });
-        Ok(FileFolders(Some(resolved.collect::<Result<_>>()?)))
+            })?);
+        }
+        Ok(FileFolders(Some(Arc::new(allowed))))
     }
 
     /// The same folders, and one file outside of them. A file that does not exist adds nothing.
     #[must_use]
     pub fn with_file(self, file: &Path) -> FileFolders {
         match (self.0, file.canonicalize()) {
-            (Some(folders), Ok(file)) => FileFolders(Some(folders.iter().cloned().chain([file]).collect())),
+            (Some(folders), Ok(file)) => {
+                let mut allowed = Arc::unwrap_or_clone(folders);
+                allowed.paths.push(file);
+                FileFolders(Some(Arc::new(allowed)))
+            }
             (folders, _) => FileFolders(folders),
         }
     }
 
-    /// Checks a path or pattern before anything is looked up.
+    /// Whether files are limited.
+    pub fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Checks a path, a URL or a pattern before anything is looked up.
     pub fn check_pattern(&self, pattern: &str) -> Result<()> {
-        let Some(folders) = &self.0 else { return Ok(()) };
+        let Some(allowed) = &self.0 else { return Ok(()) };
+        if is_url(pattern) {
+            let is_allowed = allowed.urls.iter().any(|url| is_below(pattern, url));
+            return if is_allowed { Ok(()) } else { Err(outside(without_query(pattern))) };
+        }
+        let folders = &allowed.paths;
         // The path of a file that `with_file` has added. It is compared again once the file is found.
         if Path::new(pattern).canonicalize().is_ok_and(|path| path.is_file() && folders.contains(&path)) {
             return Ok(());
@@ -70,7 +98,7 @@ impl FileFolders {
     pub(crate) fn check_file(&self, path: &Path) -> Result<()> {
         match &self.0 {
             None => Ok(()),
-            Some(folders) => check_inside(folders, path, &path.to_string_lossy()),
+            Some(allowed) => check_inside(&allowed.paths, path, &path.to_string_lossy()),
         }
     }
 }
@@ -127,5 +155,21 @@ mod tests {
         assert!(with_file.check_pattern("/etc/passwd").is_err() && folders.check_pattern(&secret).is_err());
         assert!(FileFolders::default().check_pattern("/etc/passwd").is_ok());
         assert!(FileFolders::only(&[inside.join("none")]).is_err());
+    }
+
+    #[test]
+    fn urls_must_lie_below_one_that_is_allowed() {
+        let root = tempfile::tempdir().unwrap();
+        let none = FileFolders::only(&[root.path().to_owned()]).unwrap();
+        let error = none.check_pattern("https://host/a.csv?token=hidden").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InsufficientPrivilege);
+        assert!(!error.message().contains("hidden"), "{error}");
+        let some = FileFolders::only(&[root.path().to_owned(), "s3://open/data".into()]).unwrap();
+        assert!(some.check_pattern("s3://open/data/*.parquet").is_ok());
+        for bad in ["s3://open/datas/a.csv", "s3://open/data/../a.csv", "https://open/data/a.csv"] {
+            assert_eq!(some.check_pattern(bad).unwrap_err().kind(), ErrorKind::InsufficientPrivilege, "{bad}");
+        }
+        assert!(FileFolders::default().check_pattern("https://host/a.csv").is_ok());
+        assert!(!FileFolders::default().is_limited() && some.is_limited());
     }
 }

@@ -5,19 +5,42 @@
 //! [`guarded`].
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rowmill_base::{Error, ErrorKind, Result};
 
+thread_local! {
+    /// The last failure of a file that a decoder of this thread has read. Decoders turn errors of the file into texts.
+    static FILE_FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Makes an error of a file for a decoder. [`guarded`] returns `error` itself.
+#[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "files on disk have errors of the system"))]
+pub(crate) fn file_failure(error: Error) -> io::Error {
+    FILE_FAILURE.set(Some(error.clone()));
+    io::Error::other(error)
+}
+
+/// The error that [`file_failure`] was given, if the decoder has passed it on as it is.
+pub(crate) fn own_error(error: &io::Error) -> Option<Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).cloned()
+}
+
 /// Runs `decode`, and turns an error or a panic into an error that names `file`. After an error, the caller must not
 /// use the state that `decode` worked on.
 pub(crate) fn guarded<T, E: fmt::Display>(file: &str, decode: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    FILE_FAILURE.set(None);
     // The caller drops the decoder after an error, so a broken state is never seen.
-    match catch_unwind(AssertUnwindSafe(decode)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(damaged(file, error)),
-        Err(panic) => Err(damaged(file, panic_text(&*panic))),
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    match (decoded, FILE_FAILURE.take()) {
+        (Ok(Ok(value)), _) => Ok(value),
+        // The file is not damaged: it could not be read.
+        (_, Some(failure)) => Err(failure),
+        (Ok(Err(error)), None) => Err(damaged(file, error)),
+        (Err(panic), None) => Err(damaged(file, panic_text(&*panic))),
     }
 }
 
@@ -47,5 +70,8 @@ mod tests {
         let error = guarded::<(), String>("a.parquet", || panic!("index {}", 7)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadFileFormat);
         assert!(error.message().contains("index 7"));
+        let failing = || Err(file_failure(Error::new(ErrorKind::Cancelled, "asked to")).to_string());
+        assert_eq!(guarded::<(), String>("a.parquet", failing).unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(guarded("a", || Ok::<_, String>(1)).expect("an earlier failure does not count"), 1);
     }
 }

@@ -5,8 +5,6 @@
 //! a damaged file cannot ask for more memory than the file has bytes, or [`UNPACKED_BYTES_MAX`] for a compressed
 //! buffer.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -20,6 +18,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
 
 use crate::guard::guarded;
+use crate::input_file::InputFile;
 use crate::jobs::{Job, Jobs, ReadProgress};
 use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::parquet_blocks::convert_column;
@@ -136,7 +135,7 @@ fn block_bytes(block: &Block) -> u64 {
 
 /// A file that is read at given offsets.
 struct IpcBytes {
-    file: Arc<File>,
+    file: Arc<InputFile>,
     length: u64,
 }
 

@@ -29,7 +29,9 @@
 //!
 //! The modules, in the order in which data flows:
 //!
-//! - `options`, `folders`, `pattern`, `source_file`: the options of a statement, and the files that it names.
+//! - `options`, `folders`, `secret`: the options of a statement, and what it may read. `url_name`, `pattern`,
+//!   `location`, `source_file`: the files that it names. `input_file`, `ahead`: their bytes.
+//! - `remote`, under the feature of its name: files over HTTP and of S3.
 //! - `file_set`, `mapping`: several files as one, and the mapping from their columns to the target's.
 //!   `file_union`, `union_predicates`: files with different columns as rows of a query, and columns that paths tell.
 //! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`:
@@ -43,6 +45,7 @@
 //! - `report`, `bad_rows`, `kept_rows`: errors and rejects for lines that cannot be read, and the remaining rows.
 //! - `write`, `write_text`, `write_binary`: writing files.
 
+mod ahead;
 mod bad_rows;
 mod bloom_filter;
 pub mod convert;
@@ -53,10 +56,12 @@ mod file_set;
 mod file_union;
 mod folders;
 mod guard;
+mod input_file;
 mod ipc_file;
 mod jobs;
 mod json_reader;
 mod kept_rows;
+mod location;
 mod mapping;
 mod options;
 mod parquet_blocks;
@@ -65,14 +70,21 @@ mod parquet_scan;
 mod parquet_zones;
 mod pattern;
 mod piece_rows;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(not(feature = "remote"))]
+#[path = "no_remote.rs"]
+mod remote;
 pub mod report;
 pub mod rows;
+mod secret;
 mod source_file;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod text_source;
 mod type_guess;
 mod union_predicates;
+mod url_name;
 mod write;
 mod write_binary;
 mod write_text;
@@ -85,8 +97,10 @@ pub use mapping::TargetColumn;
 pub use options::{Compression, FileFormat, OnError, ReadOptions, switch, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};
+pub use secret::{Secret, SecretKind, Secrets};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteFile, SqliteTable};
+pub use url_name::is_url;
 pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, stream_writer, writer};
 
 #[cfg(test)]

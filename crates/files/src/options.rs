@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, nearest};
+use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, SqlType, nearest};
 
 use crate::folders::FileFolders;
+use crate::secret::Secrets;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +140,14 @@ pub struct ReadOptions {
     pub types: Vec<(String, SqlType)>,
     /// Whether columns of the file that the table does not have are left out instead of refused.
     pub ignore_unknown: bool,
-    /// Stops the reading of a pipe or device, which may have no end.
+    /// Stops waiting for a pipe, a device or the network.
     pub cancel: Cancel,
     /// The folders in which the files must lie.
     pub folders: FileFolders,
+    /// What the connection shows to stores of files.
+    pub secrets: Secrets,
+    /// Counts the memory of bytes that are read ahead over the network.
+    pub memory: Option<Broker>,
 }
 
 impl Default for ReadOptions {
@@ -164,6 +169,8 @@ impl Default for ReadOptions {
             ignore_unknown: false,
             cancel: Cancel::new(),
             folders: FileFolders::default(),
+            secrets: Secrets::default(),
+            memory: None,
         }
     }
 }

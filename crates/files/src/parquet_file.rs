@@ -7,9 +7,8 @@
 //! become string views, which point into the decoded pages instead of copying them, and bytes become binary views. We
 //! never trust the added schema for more than that: if it calls bytes a text, they are read as bytes and checked.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -25,8 +24,10 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use rowmill_base::{Result, SqlType};
 
+use crate::ahead::{AheadBytes, AheadReader};
 use crate::guard::{damaged, guarded};
-use crate::source_file::{FileReader, SourceFile};
+use crate::input_file::{FileReader, InputFile};
+use crate::source_file::SourceFile;
 
 /// One file with its metadata.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(crate) struct ParquetColumn {
 
 impl ParquetFile {
     pub(crate) fn open(source: &Arc<SourceFile>) -> Result<ParquetFile> {
-        let file = SharedFile { file: source.open()?, bytes: source.bytes };
+        let file = SharedFile { file: source.open()?, bytes: source.bytes, ahead: None };
         let name = &source.name;
         // First without the added schema, because it may be wrong.
         let metadata = guarded(name, || load(&file))?;
@@ -132,13 +133,13 @@ impl ParquetFile {
                 groups.push(number);
             }
         }
+        let file = self.read_ahead(&groups, &[column], false)?;
         let reader = guarded(&self.source.name, || {
-            let mut builder =
-                ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone())
-                    .with_projection(ProjectionMask::roots(self.metadata.parquet_schema(), [column]))
-                    .with_row_groups(groups)
-                    .with_row_selection_policy(RowSelectionPolicy::Selectors)
-                    .with_batch_size(rows_per_read);
+            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+                .with_projection(ProjectionMask::roots(self.metadata.parquet_schema(), [column]))
+                .with_row_groups(groups)
+                .with_row_selection_policy(RowSelectionPolicy::Selectors)
+                .with_batch_size(rows_per_read);
             if first_row > skipped {
                 builder = builder.with_offset((first_row - skipped) as usize);
             }
@@ -158,8 +159,9 @@ impl ParquetFile {
         let mut columns = columns.to_vec();
         columns.sort_unstable();
         columns.dedup();
+        let file = self.read_ahead(&[group], &columns, true)?;
         let reader = guarded(&self.source.name, || {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone())
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_projection(ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied()))
                 .with_row_groups(vec![group])
                 .with_row_selection(rows)
@@ -170,6 +172,40 @@ impl ParquetFile {
                 .build()
         })?;
         Ok(RowGroupReader { reader, columns, file: self.source.name.clone() })
+    }
+
+    /// Whether the file is read over the network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.file.file.is_remote()
+    }
+
+    /// The file for a reader of some columns of row groups. Over the network, their bytes are read ahead.
+    fn read_ahead(&self, groups: &[usize], columns: &[usize], at_once: bool) -> Result<SharedFile> {
+        let mut file = self.file.clone();
+        if self.is_remote() {
+            let mut ranges: Vec<Range<u64>> =
+                groups.iter().flat_map(|group| self.chunk_ranges(*group, columns)).collect();
+            ranges.sort_unstable_by_key(|range| range.start);
+            // A damaged file may have chunks that overlap. They are read when the decoder asks for them.
+            if ranges.windows(2).all(|pair| pair[0].end <= pair[1].start) {
+                file.ahead = file.file.read_ahead(ranges, at_once)?;
+            }
+        }
+        Ok(file)
+    }
+
+    /// Where the chunks of some columns of a row group are in the file.
+    fn chunk_ranges(&self, group: usize, columns: &[usize]) -> Vec<Range<u64>> {
+        let schema = self.metadata.parquet_schema();
+        let group = self.metadata().row_group(group);
+        let leaves = (0..schema.num_columns()).filter(|leaf| columns.contains(&schema.get_column_root_idx(*leaf)));
+        let range = |leaf: usize| {
+            let chunk = group.column(leaf);
+            let start = u64::try_from(chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset())).ok()?;
+            let end = start.checked_add(u64::try_from(chunk.compressed_size()).ok()?)?;
+            (start < end && end <= self.source.bytes).then_some(start..end)
+        };
+        leaves.filter_map(range).collect()
     }
 }
 
@@ -260,8 +296,10 @@ fn read_type(own: &DataType, hinted: &DataType) -> DataType {
 /// A file shared by Parquet readers, each with a position of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedFile {
-    file: Arc<File>,
+    file: Arc<InputFile>,
     bytes: u64,
+    /// The bytes that the reader of this clone will need.
+    ahead: Option<Arc<dyn AheadBytes>>,
 }
 
 impl Length for SharedFile {
@@ -270,17 +308,44 @@ impl Length for SharedFile {
     }
 }
 
+/// The bytes for a header of a page are few, and what follows them is read in another way.
+const HEADER_BYTES: usize = 256;
+
+/// A reader of a Parquet file from a position on.
+pub(crate) enum PositionedReader {
+    File(BufReader<FileReader>),
+    Ahead(BufReader<AheadReader>),
+}
+
+impl Read for PositionedReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            PositionedReader::File(reader) => reader.read(buffer),
+            PositionedReader::Ahead(reader) => reader.read(buffer),
+        }
+    }
+}
+
 impl ChunkReader for SharedFile {
-    type T = BufReader<FileReader>;
+    type T = PositionedReader;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(BufReader::new(FileReader::new(Arc::clone(&self.file), start)))
+        Ok(match &self.ahead {
+            None => PositionedReader::File(BufReader::new(FileReader::new(Arc::clone(&self.file), start))),
+            Some(ahead) => {
+                let reader = AheadReader::new(Arc::clone(ahead), start);
+                PositionedReader::Ahead(BufReader::with_capacity(HEADER_BYTES, reader))
+            }
+        })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         // The length comes from the file, so we check it before we allocate.
         if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
             return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end of the file")));
+        }
+        if let Some(ahead) = &self.ahead {
+            return Ok(ahead.bytes(start, length)?);
         }
         let mut bytes = vec![0; length];
         self.file.read_exact_at(&mut bytes, start)?;

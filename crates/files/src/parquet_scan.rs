@@ -105,7 +105,9 @@ impl ParquetScan {
         let groups = scan.row_groups();
         let workers = scan.bytes(&groups) / BYTES_PER_WORKER_MIN;
         let workers = workers.clamp(1, request.threads.max(1) as u64) as usize;
-        scan.pieces = cut(groups, workers);
+        // Every part of a row group would read its chunks over the network again.
+        let is_remote = scan.files.iter().any(|file| file.file.is_remote());
+        scan.pieces = if is_remote { groups } else { cut(groups, workers) };
         scan.parallelism = workers.min(scan.pieces.len()).max(1);
         scan
     }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rowmill_base::{Error, ErrorKind, Result, nearest};
 
+use crate::guard::own_error;
+
 /// The maximum number of folders that `**` descends into.
 const DEPTH_MAX: usize = 64;
 /// The maximum number of names of a folder that are compared to suggest one.
@@ -19,10 +21,6 @@ const NAMES_MAX: usize = 10_000;
 /// The files that `pattern` names, sorted. At least one.
 pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
     let pattern = pattern.strip_prefix("file://").unwrap_or(pattern);
-    if let Some((scheme, _)) = pattern.split_once("://") {
-        return Err(Error::new(ErrorKind::Unsupported, format!("files cannot be read over {scheme}"))
-            .hint("copy the file to this machine and name its path"));
-    }
     let path = Path::new(pattern);
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(folder(pattern, path)),
@@ -37,6 +35,9 @@ pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
 
 /// The error for a file that exists but cannot be read, or that no longer exists.
 pub(crate) fn unreadable(path: &str, source: &std::io::Error) -> Error {
+    if let Some(own) = own_error(source) {
+        return own;
+    }
     match source.kind() {
         IoKind::NotFound | IoKind::PermissionDenied => {
             Error::new(ErrorKind::UndefinedFile, format!("the file '{path}' cannot be read: {source}"))
@@ -142,6 +143,22 @@ fn descend(folder: &Path, parts: &[&str], depth: usize, found: &mut Vec<PathBuf>
     Ok(())
 }
 
+/// Whether the parts of a path match those of a pattern, by the rules of [`expand`].
+#[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "folders on disk are walked instead"))]
+pub(crate) fn matches_path(pattern: &[&str], path: &[&str]) -> bool {
+    match (pattern.split_first(), path.split_first()) {
+        (None, None) => true,
+        (Some((&"**", rest)), Some((first, below))) => {
+            let rest_here = if rest.is_empty() { &["*"] } else { rest };
+            // `**` is this folder, or it goes down into one that is not hidden.
+            matches_path(rest_here, path)
+                || !below.is_empty() && !first.starts_with('.') && matches_path(pattern, below)
+        }
+        (Some((part, rest)), Some((first, below))) => matches(part, first) && matches_path(rest, below),
+        _ => false,
+    }
+}
+
 /// Whether `name` matches one part of a pattern. Only the last star is retried, so this never takes exponential time.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
@@ -232,6 +249,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn paths_match_patterns() {
+        for (pattern, path, expected) in [
+            ("a/*.csv", "a/b.csv", true),
+            ("a/*.csv", "a/b/c.csv", false),
+            ("*/*.csv", "a/b.csv", true),
+            ("**/*.csv", "b.csv", true),
+            ("**/*.csv", "a/b/c.csv", true),
+            ("**/*.csv", "a/.b/c.csv", false),
+            ("a/**", "a/b/c.csv", true),
+            ("a/**", "a", false),
+            ("year=*/*.parquet", "year=2026/a.parquet", true),
+            ("**/x/*.csv", "a/x/b/x/c.csv", true),
+        ] {
+            let parts = |text: &'static str| text.split('/').collect::<Vec<_>>();
+            assert_eq!(matches_path(&parts(pattern), &parts(path)), expected, "{pattern} against {path}");
+        }
+    }
+
     fn folder_with(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in names {
@@ -273,7 +309,6 @@ mod tests {
         assert!(error.hint_text().is_some_and(|hint| hint.contains("no folder")), "{error}");
         let error = expand(&format!("{root}/nowhere/a.csv")).unwrap_err();
         assert!(error.hint_text().is_some_and(|hint| hint.contains("no folder")), "{error}");
-        assert_eq!(expand("s3://bucket/a.csv").unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(expand(&format!("{root}/*.xml")).unwrap_err().kind(), ErrorKind::UndefinedFile);
     }
 }

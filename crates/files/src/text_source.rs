@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::text::json::closing_quote;
 
-use crate::guard::damaged;
+use crate::guard::{damaged, own_error};
 use crate::jobs::ReadProgress;
 use crate::options::Compression;
 use crate::pattern::unreadable;
@@ -222,6 +222,9 @@ impl TextSource {
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
+        if let Some(own) = own_error(error) {
+            return own;
+        }
         match self.file.compression {
             Compression::None => unreadable(&self.file.name, error),
             _ => damaged(&self.file.name, error),
@@ -367,6 +370,7 @@ fn blank_invalid(bytes: &mut [u8], from: &mut usize, invalid: &mut Vec<(usize, u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::FileLocation;
 
     const CSV: Boundary = Boundary::Quoted { delimiter: b',', quote: b'"', escape: b'"' };
     const BACKSLASH: Boundary = Boundary::Quoted { delimiter: b',', quote: b'"', escape: b'\\' };
@@ -399,7 +403,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.json");
         std::fs::write(&path, "[{\"a\": 1}, {\"a\": 2}").expect("written");
-        let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new()).expect("there"));
+        let file = Arc::new(
+            SourceFile::new(&FileLocation::Disk(path), Compression::None, &rowmill_base::Cancel::new()).expect("there"),
+        );
         let mut source = TextSource::open(&file, Boundary::Value, &ReadProgress::default()).expect("opened");
         assert!(source.next_chunk().expect("items").is_some());
         assert_eq!(source.next_chunk().unwrap_err().kind(), ErrorKind::BadFileFormat);
@@ -409,7 +415,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.csv");
         std::fs::write(&path, text).expect("written");
-        let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new()).expect("there"));
+        let file = Arc::new(
+            SourceFile::new(&FileLocation::Disk(path), Compression::None, &rowmill_base::Cancel::new()).expect("there"),
+        );
         let mut source = TextSource::open(&file, boundary, &ReadProgress::default()).expect("opened");
         std::iter::from_fn(|| source.next_chunk().expect("read")).collect()
     }
@@ -457,7 +465,7 @@ mod tests {
         let read = |bytes: &[u8], compression| {
             let path = folder.path().join("a.csv.gz");
             std::fs::write(&path, bytes).expect("written");
-            let file = Arc::new(SourceFile::new(path, compression, &rowmill_base::Cancel::new())?);
+            let file = Arc::new(SourceFile::new(&FileLocation::Disk(path), compression, &rowmill_base::Cancel::new())?);
             let mut source = TextSource::open(&file, CSV, &ReadProgress::default())?;
             Ok::<_, Error>(source.next_chunk()?.expect("records").bytes)
         };

@@ -2,7 +2,7 @@
 //!
 //! A file is written under a temporary name in its own folder, synced, and then renamed. So if a statement fails or a
 //! process dies, the old file stays, or no file appears. An existing file is replaced. A target that is not an ordinary
-//! file, such as a pipe, is written to directly.
+//! file, such as a pipe, is written to directly. An object of S3 appears only when it is complete, too.
 //!
 //! | format | how values are written |
 //! | --- | --- |
@@ -19,10 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use rowmill_base::{Broker, Error, ErrorKind, Result};
+use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result};
 
+use crate::folders::FileFolders;
 use crate::mapping::unique_names;
 use crate::options::{Compression, FileFormat, character, invalid, switch, unknown_option};
+use crate::remote;
+use crate::secret::Secrets;
+use crate::url_name::{is_url, without_query};
 use crate::write_binary::{ArrowEncoder, ParquetEncoder};
 use crate::write_text::{CsvEncoder, JsonEncoder};
 
@@ -45,6 +49,12 @@ pub struct WriteOptions {
     pub null_string: String,
     /// Grants the memory of a row group that is being made. If `None`, row groups have a number of rows only.
     pub memory: Option<Broker>,
+    /// Stops waiting for the network.
+    pub cancel: Cancel,
+    /// The folders in which the file must lie.
+    pub folders: FileFolders,
+    /// What the connection shows to stores of files.
+    pub secrets: Secrets,
 }
 
 /// The compression of written files.
@@ -72,6 +82,9 @@ impl Default for WriteOptions {
             quote: b'"',
             null_string: String::new(),
             memory: None,
+            cancel: Cancel::new(),
+            folders: FileFolders::default(),
+            secrets: Secrets::default(),
         }
     }
 }
@@ -124,9 +137,11 @@ pub trait BatchWriter: Send {
     fn finish(self: Box<Self>) -> Result<Written>;
 }
 
-/// Makes a writer for the file at `path`.
+/// Makes a writer for the file at `path`, which may be a URL.
 pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<Box<dyn BatchWriter>> {
-    let path = Path::new(path.strip_prefix("file://").unwrap_or(path));
+    options.folders.check_pattern(path)?;
+    let url = is_url(path).then_some(path);
+    let path = Path::new(url.map(without_query).unwrap_or(path.strip_prefix("file://").unwrap_or(path)));
     let (named, compression) = FileFormat::of_path(path);
     let Some(format) = options.format.or(named) else {
         let error = format!("the name of '{}' does not tell its format", path.display());
@@ -145,9 +160,11 @@ pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<
         options.delimiter = Some(b'\t');
     }
     // If anything fails from here on, dropping `target` removes the temporary file.
-    let target = WriteTarget::open(path)?;
-    let out = CountedStream { out: Box::new(target.file()?), bytes: Arc::clone(&target.bytes) };
-    let encoder = encoder(format, out, schema, &options)?;
+    let target = match url {
+        Some(url) => remote_target(url, &options)?,
+        None => WriteTarget::File(TargetFile::open(path)?),
+    };
+    let encoder = encoder(format, target.stream()?, schema, &options)?;
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: path.display().to_string() }))
 }
 
@@ -236,16 +253,56 @@ fn failed(name: &str, error: io::Error) -> Error {
     }
 }
 
-/// The destination of a file.
-struct WriteTarget {
+/// Where the bytes of a file go.
+enum WriteTarget {
+    File(TargetFile),
+    #[cfg(feature = "remote")]
+    Upload(Arc<parking_lot::Mutex<remote::Upload>>),
+}
+
+#[cfg(feature = "remote")]
+fn remote_target(url: &str, options: &WriteOptions) -> Result<WriteTarget> {
+    let WriteOptions { folders, secrets, cancel, memory, .. } = options;
+    let upload = remote::Upload::start(url, folders, secrets, cancel, memory.as_ref())?;
+    Ok(WriteTarget::Upload(Arc::new(parking_lot::Mutex::new(upload))))
+}
+
+#[cfg(not(feature = "remote"))]
+fn remote_target(url: &str, _options: &WriteOptions) -> Result<WriteTarget> {
+    Err(remote::missing(url))
+}
+
+impl WriteTarget {
+    fn stream(&self) -> Result<CountedStream> {
+        Ok(match self {
+            WriteTarget::File(file) => CountedStream { out: Box::new(file.file()?), bytes: Arc::clone(&file.bytes) },
+            #[cfg(feature = "remote")]
+            WriteTarget::Upload(upload) => {
+                CountedStream { out: Box::new(remote::UploadStream(Arc::clone(upload))), bytes: Arc::default() }
+            }
+        })
+    }
+
+    /// Makes the file visible under its name. Returns its size in bytes.
+    fn publish(self) -> Result<u64> {
+        match self {
+            WriteTarget::File(file) => file.publish(),
+            #[cfg(feature = "remote")]
+            WriteTarget::Upload(upload) => upload.lock().publish(),
+        }
+    }
+}
+
+/// The destination of a file on disk.
+struct TargetFile {
     path: PathBuf,
     /// The temporary name. `None` if the target is written to directly.
     temporary: Option<PathBuf>,
     bytes: Arc<AtomicU64>,
 }
 
-impl WriteTarget {
-    fn open(path: &Path) -> Result<WriteTarget> {
+impl TargetFile {
+    fn open(path: &Path) -> Result<TargetFile> {
         // Follow a link, so that the file behind it is replaced and not the link itself.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let bytes = Arc::default();
@@ -255,10 +312,10 @@ impl WriteTarget {
                 Err(error.hint("name a file in it"))
             }
             // A pipe or device cannot be replaced by a rename.
-            Ok(found) if !found.is_file() => Ok(WriteTarget { path, temporary: None, bytes }),
+            Ok(found) if !found.is_file() => Ok(TargetFile { path, temporary: None, bytes }),
             _ => {
                 let temporary = Some(temporary_name(&path)?);
-                Ok(WriteTarget { path, temporary, bytes })
+                Ok(TargetFile { path, temporary, bytes })
             }
         }
     }
@@ -296,7 +353,7 @@ impl WriteTarget {
     }
 }
 
-impl Drop for WriteTarget {
+impl Drop for TargetFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             // Remove the file of a failed statement. If that fails too, no caller can receive the error.

@@ -225,6 +225,11 @@ impl Connection {
         self.session.drop_temporary_tables()
     }
 
+    /// Forgets the secrets of this connection, which end with it in any case.
+    pub fn drop_secrets(&mut self) {
+        self.session.drop_secrets();
+    }
+
     /// Returns the types of a statement's parameters and the columns of its result, without running the statement.
     /// `known` are the types that the caller gives to parameters, by number; the others follow from their places.
     ///

@@ -234,6 +234,7 @@ impl PgSession {
         self.statements.clear();
         self.portals.clear();
         self.connection.drop_temporary_tables()?;
+        self.connection.drop_secrets();
         self.connection.execute_batch("DEALLOCATE ALL; RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
         self.note_application();

@@ -13,7 +13,7 @@ use rowmill_txn::{Engine, SchemaDef, Snapshot, TakenNumbers};
 use crate::access::{Access, Authority};
 use crate::advisory_locks::ConnectionLocks;
 use crate::databases::DatabaseViews;
-use crate::files::FileFolders;
+use crate::files::{FileFolders, ReadOptions, Secrets};
 use crate::names::{DEFAULT_SCHEMA, lower};
 use crate::open_connections::ConnectionList;
 use crate::running_statements::RunningStatements;
@@ -71,6 +71,8 @@ pub(crate) struct StatementContext {
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
     /// The tables and functions that the connection has added.
     pub(crate) objects: Arc<SessionObjects>,
+    /// What the connection shows to stores of files.
+    pub(crate) secrets: Secrets,
     /// The scans of the statement, from which its progress is computed.
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
     /// The value of `now()` in this statement: microseconds since 1970-01-01 UTC.
@@ -111,6 +113,7 @@ impl StatementContext {
             connection: work.session.connection_number(),
             notices: Arc::clone(work.notices()),
             objects: work.objects(),
+            secrets: work.session.secrets().clone(),
             scans: Mutex::default(),
             now_us: work.now_us(),
             clock: work.clock.clone(),
@@ -170,6 +173,17 @@ impl StatementContext {
     /// The folders in which the files of the statement must lie.
     pub(crate) fn folders(&self) -> FileFolders {
         if self.access().is_unlimited() { FileFolders::default() } else { self.authority.folders.clone() }
+    }
+
+    /// The options of reading files, with what the statement may read.
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        ReadOptions {
+            cancel: self.cancel.clone(),
+            folders: self.folders(),
+            secrets: self.secrets.clone(),
+            memory: Some(self.broker.clone()),
+            ..ReadOptions::default()
+        }
     }
 
     /// Lets `progress` count with `metrics` and makes it a part of the statement's progress.

@@ -12,7 +12,8 @@ use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
     alter_table, alter_time_table, analyze, attach, check, comment, copy, create_table, describe, drop,
     export_database, grant, import_database, index, lock, macro_definition, maintenance, materialized_view,
-    named_statement, refresh, role, schema, search_path, sequence, show, transaction, truncate, type_definition, view,
+    named_statement, refresh, role, schema, search_path, secret, sequence, show, transaction, truncate,
+    type_definition, view,
 };
 use crate::{explain, settings};
 
@@ -81,6 +82,8 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::CreateSequence { .. } => sequence::create(work, sql),
         Sql::CreateSchema { .. } => schema::run(work, sql),
         Sql::CreateType { name, representation } => type_definition::create(work, name, representation.as_ref()),
+        Sql::CreateSecret { .. } => secret::create(work, sql),
+        Sql::DropSecret { .. } => secret::drop(work, sql),
         Sql::AlterType(alter) => type_definition::alter(work, alter),
         Sql::AlterTable(alter) => alter_table::run(work, alter),
         Sql::Drop { .. } => drop::run(work, sql),

@@ -45,8 +45,7 @@ pub(crate) fn format_of(function: &str) -> Option<FileFormat> {
 /// Opens the files of a call.
 pub(crate) fn rows(context: &StatementContext, call: &FileCall) -> Result<Arc<dyn RowSource>> {
     let format = format_of(&call.function);
-    let folders = context.folders();
-    let mut read = ReadOptions { format, cancel: context.cancel.clone(), folders, ..ReadOptions::default() };
+    let mut read = ReadOptions { format, ..context.read_options() };
     let mut union = UnionOptions::default();
     for (name, value) in &call.options {
         match (name.as_str(), value) {

@@ -19,7 +19,7 @@ use sqlparser::ast;
 
 use crate::catalog::StatementContext;
 use crate::engine_query::{EngineQuery, PlannedQuery};
-use crate::files::{FileSet, ReadOptions, rows::FileRows};
+use crate::files::{FileSet, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::{DEFAULT_SCHEMA, Spellings};
 use crate::parse::{self, StatementBody};
@@ -58,9 +58,7 @@ impl ContextCatalog {
         if !name.contains(['.', '/', '*', '?', '[']) {
             return Ok(None);
         }
-        let folders = self.context.folders();
-        let options = ReadOptions { cancel: self.context.cancel.clone(), folders, ..ReadOptions::default() };
-        let files = FileSet::open(name, &options)?;
+        let files = FileSet::open(name, &self.context.read_options())?;
         self.context.notices.lock().extend(files.notices().iter().cloned());
         Ok(Some(CatalogRelation::Source(FileRows::new(files)?)))
     }

@@ -1,13 +1,19 @@
-//! Statements as logs and lists may show them: without passwords.
+//! Statements as logs and lists may show them: without passwords and keys.
 
 use std::borrow::Cow;
 
 use crate::lexer::{LexemeKind, lexemes};
 
-/// Replaces each text after the word PASSWORD by `'***'`. Everything else stays as it is.
+/// The words before a text that is secret, in lower case.
+const WORDS: [&str; 5] = ["password", "secret", "key_id", "session_token", "bearer_token"];
+
+/// Replaces each text after the word PASSWORD, or after the options of a secret, by `'***'`. Everything else stays as it
+/// is.
 pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     // Nearly all statements have no such word, and need no second look.
-    if !sql.as_bytes().windows(8).any(|bytes| bytes.eq_ignore_ascii_case(b"password")) {
+    let has_word =
+        |word: &&str| sql.as_bytes().windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes()));
+    if !WORDS.iter().any(|word| has_word(&word)) {
         return Cow::Borrowed(sql);
     }
     let mut shown = String::with_capacity(sql.len());
@@ -16,7 +22,8 @@ pub fn without_passwords(sql: &str) -> Cow<'_, str> {
         let is_text = matches!(lexeme.kind, LexemeKind::Text | LexemeKind::SpecialText);
         shown.push_str(if is_next && is_text { "'***'" } else { lexeme.text });
         if lexeme.is_code() {
-            is_next = lexeme.kind == LexemeKind::Word && lexeme.text.eq_ignore_ascii_case("password");
+            let is_word = |word: &&str| lexeme.text.eq_ignore_ascii_case(word);
+            is_next = lexeme.kind == LexemeKind::Word && WORDS.iter().any(|word| is_word(&word));
         }
     }
     Cow::Owned(shown)
@@ -33,6 +40,11 @@ mod tests {
             ("alter role a password /* c */ $$x$$", "alter role a password /* c */ '***'"),
             ("ALTER ROLE a PASSWORD 'never closed", "ALTER ROLE a PASSWORD '***'"),
             ("SELECT password, 'x' FROM t", "SELECT password, 'x' FROM t"),
+            (
+                "CREATE SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b', SESSION_TOKEN 'c', REGION 'd')",
+                "CREATE SECRET s (TYPE s3, KEY_ID '***', SECRET '***', SESSION_TOKEN '***', REGION 'd')",
+            ),
+            ("CREATE SECRET (TYPE http, bearer_token 'a')", "CREATE SECRET (TYPE http, bearer_token '***')"),
             ("SELECT 1", "SELECT 1"),
         ] {
             assert_eq!(without_passwords(sql), shown);

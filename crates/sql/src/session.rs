@@ -36,6 +36,7 @@ use crate::databases::DatabaseViews;
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::exhausted::naming_statement;
+use crate::files::Secrets;
 use crate::guards::catch_panics;
 use crate::idle_statements::IdleStatements;
 use crate::open_connections::{ConnectionEnd, ConnectionGuard, ConnectionList, OpenConnection};
@@ -84,6 +85,8 @@ pub struct Session {
     zone: Option<SessionZone>,
     /// The tables and functions that the connection has added for its own statements.
     objects: Arc<SessionObjects>,
+    /// What the connection shows to stores of files.
+    secrets: Secrets,
     /// The schema of the connection's temporary tables, once it has made one.
     temporary: Option<String>,
     /// The schemas in which bare names are looked up.
@@ -160,6 +163,7 @@ impl Session {
             settings_version: 0,
             zone: None,
             objects: Arc::default(),
+            secrets: Secrets::default(),
             temporary: None,
             path: Arc::default(),
             outer_path: None,
@@ -467,6 +471,16 @@ impl Session {
 
     pub(crate) fn objects(&self) -> &Arc<SessionObjects> {
         &self.objects
+    }
+
+    /// Forgets what the connection shows to stores of files.
+    pub fn drop_secrets(&mut self) {
+        self.secrets.clear();
+    }
+
+    /// Returns what the connection shows to stores of files.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Changes the tables and functions that the connection has added.

@@ -54,6 +54,12 @@ pub const STATEMENTS: &[StatementInfo] = &[
         "ATTACH 'archive' AS archive (READ_ONLY)",
     ),
     info("DETACH", "Closes an attached database.", "DETACH archive"),
+    info(
+        "CREATE SECRET",
+        "Keeps keys for files of S3, or a token for files over HTTP, as long as the connection lasts.",
+        "CREATE SECRET (TYPE s3, KEY_ID 'AKIA', SECRET 'xyz', REGION 'eu-central-1')",
+    ),
+    info("DROP SECRET", "Forgets a secret.", "DROP SECRET warehouse"),
     info("CREATE SCHEMA", "Makes a space of names for tables and views.", "CREATE SCHEMA archive"),
     info("CREATE TYPE", "Makes a type of labels in an order.", "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')"),
     info(

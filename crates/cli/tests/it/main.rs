@@ -6,6 +6,7 @@ mod packaging;
 mod peers;
 mod pipes;
 mod prompt;
+mod remote_files;
 mod screen;
 mod serve;
 mod terminal;

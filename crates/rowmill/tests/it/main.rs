@@ -32,6 +32,7 @@ mod pages;
 mod programs;
 mod progress;
 mod python;
+mod remote_files;
 mod row_waits;
 mod spilling;
 mod sql_suite;

@@ -76,6 +76,8 @@ impl StatementCheck<'_> {
             | Sql::ShowColumns { .. }
             | Sql::ShowFunctions { .. }
             | Sql::ShowCreate { .. } => Ok(()),
+            // A secret belongs to the connection. The files that it opens are checked.
+            Sql::CreateSecret { .. } | Sql::DropSecret { .. } => Ok(()),
             // Settings of the database are checked where they are set.
             Sql::Set(_) | Sql::Reset(_) | Sql::Use(_) => Ok(()),
             Sql::Truncate(truncate) => truncate.table_names.iter().try_for_each(|table| {

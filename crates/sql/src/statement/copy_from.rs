@@ -29,8 +29,7 @@ use crate::session::Work;
 /// Loads the files. Returns the number of rows that they gave.
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
     let mut options = CopyFromOptions::read(options)?;
-    options.read.cancel = work.cancel.clone();
-    options.read.folders = work.folders();
+    options.allow(work);
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let binder = WriteBinder::new(work, &view, &[]);
@@ -56,7 +55,7 @@ pub(super) fn plan(
     options: &[CopyOption],
 ) -> Result<BoundWrite<'static>> {
     let mut options = CopyFromOptions::read(options)?;
-    options.read.folders = binder.work.folders();
+    options.allow(binder.work);
     Ok(Load::bind(binder, CopyTarget::of(binder, source)?, path, &options)?.1.write)
 }
 
@@ -108,6 +107,16 @@ impl CopyFromOptions {
             .hint("add on_error 'skip'"));
         }
         Ok(CopyFromOptions { read, reject_table })
+    }
+}
+
+impl CopyFromOptions {
+    /// Sets what the statement may read.
+    fn allow(&mut self, work: &Work<'_>) {
+        self.read.cancel = work.cancel.clone();
+        self.read.folders = work.folders();
+        self.read.secrets = work.session.secrets().clone();
+        self.read.memory = Some(work.engine().broker().clone());
     }
 }
 

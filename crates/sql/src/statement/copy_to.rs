@@ -16,8 +16,15 @@ use crate::session::Work;
 /// Writes the file. Returns the number of its rows.
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
     check_once(options)?;
-    work.folders().check_pattern(path)?;
-    let mut write = WriteOptions { memory: Some(work.engine().broker().clone()), ..WriteOptions::default() };
+    let folders = work.folders();
+    folders.check_pattern(path)?;
+    let mut write = WriteOptions {
+        memory: Some(work.engine().broker().clone()),
+        cancel: work.cancel.clone(),
+        folders,
+        secrets: work.session.secrets().clone(),
+        ..WriteOptions::default()
+    };
     for option in options {
         let (name, value) = option_text(option)?;
         write.set(name, value)?;

@@ -28,7 +28,7 @@ use super::dependents::read_by;
 use super::relation::RelationId;
 use super::show::{create_macro, create_materialized, create_sequence, create_table, create_type, create_view};
 use super::sql_text::{self, name_text};
-use crate::files::{FileFormat, WriteOptions};
+use crate::files::{FileFormat, WriteOptions, is_url};
 use crate::names::DEFAULT_SCHEMA;
 use crate::outcome::Outcome;
 use crate::parse::ExportStatement;
@@ -42,6 +42,7 @@ pub(super) const LOAD_FILE: &str = "load.sql";
 
 pub(crate) fn run(work: &mut Work<'_>, export: &ExportStatement) -> Result<Outcome> {
     let format = format_of(export)?;
+    refuse_url(STATEMENT, &export.to)?;
     let folder = Path::new(&export.to);
     make_folder(folder)?;
     let view = work.view()?;
@@ -78,6 +79,14 @@ fn format_of(export: &ExportStatement) -> Result<FileFormat> {
         other => {
             Err(unsupported(STATEMENT, &format!("FORMAT {}", other.name())).hint("the formats are parquet and csv"))
         }
+    }
+}
+
+/// Refuses a URL, because folders are on disk. As a path, it would name a folder with a strange name.
+pub(super) fn refuse_url(statement: &str, folder: &str) -> Result<()> {
+    match is_url(folder) {
+        false => Ok(()),
+        true => Err(unsupported(statement, "a URL").hint("name a folder, and copy it, or COPY the tables one by one")),
     }
 }
 

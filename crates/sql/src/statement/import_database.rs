@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::export_database::{LOAD_FILE, SCHEMA_FILE};
+use super::export_database::{LOAD_FILE, SCHEMA_FILE, refuse_url};
 use crate::dispatch;
 use crate::outcome::Outcome;
 use crate::parse::{CopyStatement, Statement, StatementBody};
@@ -18,6 +18,7 @@ pub(crate) fn run(work: &mut Work<'_>, from: &str) -> Result<Outcome> {
         let what = format!("{STATEMENT} has a transaction of its own, so it cannot run inside another one");
         return Err(Error::new(ErrorKind::ActiveTransaction, what).hint("end it with COMMIT or ROLLBACK"));
     }
+    refuse_url(STATEMENT, from)?;
     let folder = Path::new(from);
     let mut statements = work.session.parse(&text_of(folder, SCHEMA_FILE)?)?;
     statements.extend(work.session.parse(&text_of(folder, LOAD_FILE)?)?);

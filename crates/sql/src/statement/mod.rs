@@ -49,6 +49,7 @@ mod row_expr;
 mod row_sink;
 pub(crate) mod schema;
 pub(crate) mod search_path;
+pub(crate) mod secret;
 pub(crate) mod sequence;
 pub(crate) mod show;
 pub(crate) mod sql_text;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The engine blocks, and `object_store` is asynchronous. Its requests run on two threads of their own (`runtime`), and
-//! the thread of the engine waits for them and looks at the cancel flag meanwhile. `object_store` signs requests and
+//! the thread of the engine waits for them and looks at the cancel flag. `object_store` signs requests and
 //! repeats them; `transport` sends them.
 //!
 //! A file must stay the same while a statement reads it. Every answer is compared with the first one: the tag of the

@@ -20,7 +20,7 @@ pub(crate) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
-/// Whether `url` is `prefix` or lies below it. A URL that could mean another place than it seems to is not.
+/// Whether `url` is `prefix` or a place below it. A URL must not have parts by which it could mean another place.
 pub(crate) fn is_below(url: &str, prefix: &str) -> bool {
     // Clients resolve dots, also encoded ones, and read a backslash as a slash. A sign @ hides the real host.
     let has_tricks = url.contains(['\\', '@'])

@@ -7,8 +7,7 @@ use crate::lexer::{LexemeKind, lexemes};
 /// The words before a text that is secret, in lower case.
 const WORDS: [&str; 5] = ["password", "secret", "key_id", "session_token", "bearer_token"];
 
-/// Replaces each text after the word PASSWORD, or after the options of a secret, by `'***'`. Everything else stays as it
-/// is.
+/// Replaces each text after the word PASSWORD, or after an option of a secret, by `'***'`. Other texts stay.
 pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     // Nearly all statements have no such word, and need no second look.
     let has_word =

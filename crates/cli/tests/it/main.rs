@@ -6,6 +6,7 @@ mod packaging;
 mod peers;
 mod pipes;
 mod prompt;
+#[cfg(feature = "remote")]
 mod remote_files;
 mod screen;
 mod serve;

@@ -33,6 +33,9 @@ pub(crate) fn examine(locations: &[FileLocation], cancel: &Cancel) -> Result<()>
     let answers = wait(cancel, answers.buffered(AT_ONCE).collect::<Vec<_>>())?;
     for (number, answer) in answers {
         let Answer { examined, at, bytes } = answer?;
+        if at == 0 {
+            files[number].keep_start(at, &bytes);
+        }
         files[number].keep(at, bytes);
         // A file that was examined before keeps what was found then.
         let _ = files[number].examined.set(examined);

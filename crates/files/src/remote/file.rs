@@ -45,7 +45,7 @@ impl StartSpace {
     }
 }
 
-/// What is known of a file once a server was asked.
+/// The facts about a file after the server was asked.
 #[derive(Clone, Debug)]
 pub(super) enum Examined {
     /// Ranges can be read. The facts are those of the first answer.
@@ -103,7 +103,7 @@ impl RemoteFile {
         RemoteReader::new(Arc::clone(self))
     }
 
-    /// Reads bytes at `at`: as many as `buffer` takes, or fewer at the end of the file.
+    /// Fills `buffer` with the bytes at `at`. Reads fewer at the end of the file.
     pub(crate) fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let end = self.bytes().unwrap_or_default().min(at.saturating_add(buffer.len() as u64));
         let Some(length) = end.checked_sub(at).filter(|length| *length > 0) else { return Ok(0) };
@@ -230,7 +230,11 @@ mod tests {
         assert_eq!(widened(&(0..4), 1 << 20), 0..WINDOW_BYTES);
         assert_eq!(widened(&(100..200_000), 1 << 20), 100..200_000);
         let end = (1 << 20) - 8..1 << 20;
-        assert_eq!(widened(&end, 1 << 20), (1 << 20) - WINDOW_BYTES..1 << 20, "a footer comes with what is before it");
+        assert_eq!(
+            widened(&end, 1 << 20),
+            (1 << 20) - WINDOW_BYTES..1 << 20,
+            "a footer comes with the bytes before it"
+        );
         assert_eq!(widened(&(3..5), 10), 0..10);
     }
 }

@@ -90,6 +90,19 @@ impl RemoteReader {
     }
 }
 
+impl Drop for RemoteReader {
+    fn drop(&mut self) {
+        let Some(incoming) = &self.incoming else { return };
+        // Types are guessed from the first rows by a reader that stops early. What it was sent beyond them must not be
+        // sent again to the next reader.
+        let mut at = self.at + self.piece.len() as u64;
+        while let Ok(Ok(Some(piece))) = incoming.pieces.try_recv() {
+            self.file.keep_start(at, &piece);
+            at += piece.len() as u64;
+        }
+    }
+}
+
 impl Read for RemoteReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.ended || buffer.is_empty() {

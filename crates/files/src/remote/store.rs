@@ -66,8 +66,9 @@ impl Asker<'_> {
     pub(super) fn http(&self, url: &str) -> Result<RemoteObject> {
         let scheme = scheme_of(url).unwrap_or_default();
         if !matches!(scheme.as_str(), "http" | "https") {
-            return Err(Error::new(ErrorKind::Unsupported, format!("files cannot be read over {scheme}"))
-                .hint(format!("the schemes are {SCHEMES}; a store that is like S3 is named by CREATE SECRET (TYPE s3, ENDPOINT '...')")));
+            return Err(Error::new(ErrorKind::Unsupported, format!("files cannot be read over {scheme}")).hint(
+                format!("the schemes are {SCHEMES}; CREATE SECRET (TYPE s3, ENDPOINT '...') names a store like S3"),
+            ));
         }
         let name = without_query(url).to_owned();
         let wrong = |reason: String| {

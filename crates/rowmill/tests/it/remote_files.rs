@@ -45,8 +45,8 @@ fn written(name: &str, copy: impl Fn(&str) -> String) -> Vec<u8> {
 fn parquet(rows: u32) -> Vec<u8> {
     written("a.parquet", |path| {
         format!(
-            "COPY (SELECT n, md5(n::TEXT) AS wide, sha256(n::TEXT) AS wider, n % 3 AS few FROM generate_series(1, {rows}) \
-             AS t(n)) TO '{path}'"
+            "COPY (SELECT n, md5(n::TEXT) AS wide, sha256(n::TEXT) AS wider, n % 3 AS few
+             FROM generate_series(1, {rows}) AS t(n)) TO '{path}'"
         )
     })
 }
@@ -310,14 +310,14 @@ fn patterns_of_a_bucket_find_files_and_partitions() {
     server.put("bucket/dir/.hidden/d.parquet", parquet(50));
     server.put("bucket/dir/year=2026/notes.txt", "x");
     server.put("bucket/dire/year=2027/a.parquet", parquet(60));
-    let sql = "SELECT year || ' ' || count(*) FROM read_parquet('s3://bucket/dir/*/*.parquet', hive_partitioning => true) \
-               GROUP BY year ORDER BY year";
+    let sql = "SELECT year || ' ' || count(*)
+               FROM read_parquet('s3://bucket/dir/*/*.parquet', hive_partitioning => true) GROUP BY year ORDER BY year";
     assert!(failure(&mut connection, &sql.replace("/*/*", "/**/*")).message().contains("key=value"));
     let sql = sql.replace("dir/*/*", "dir/year=*/*");
     assert_eq!(text(&mut connection, &sql), "2025 30|2026 30");
     assert_eq!(text(&mut connection, "SELECT count(*)::TEXT FROM 's3://bucket/dir/**/*.parquet'"), "100");
-    let sql = "SELECT filename || ' ' || count(*) FROM read_parquet('s3://bucket/dir/year=2025/[ab].parquet', filename = \
-               true) GROUP BY ALL ORDER BY 1";
+    let sql = "SELECT filename || ' ' || count(*)
+               FROM read_parquet('s3://bucket/dir/year=2025/[ab].parquet', filename = true) GROUP BY filename ORDER BY 1";
     let expected = "s3://bucket/dir/year=2025/a.parquet 10|s3://bucket/dir/year=2025/b.parquet 20";
     assert_eq!(text(&mut connection, sql), expected);
     // A condition on a partition excludes files without asking for their columns.
@@ -408,7 +408,7 @@ fn copy_to_s3_writes_small_and_large_objects() {
     assert_eq!(server.unfinished_uploads(), 0);
     for (sql, kind) in [
         ("COPY t TO 's3://bucket/*.csv'", ErrorKind::InvalidParameter),
-        ("COPY t TO 's3://bucket'", ErrorKind::UndefinedFile),
+        ("COPY t TO 's3://bucket' (FORMAT csv)", ErrorKind::UndefinedFile),
         ("EXPORT DATABASE 's3://bucket/export'", ErrorKind::Unsupported),
     ] {
         assert_eq!(failure(&mut connection, sql).kind(), kind, "{sql}");

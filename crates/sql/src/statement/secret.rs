@@ -65,8 +65,8 @@ pub(crate) fn drop(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome
 
 /// Secrets are never stored.
 fn refuse_lasting(statement: &str, temporary: Option<bool>, storage: Option<&Ident>) -> Result<()> {
-    let hint = "a secret lasts as long as its connection; the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY hold \
-                for all connections";
+    let hint = "a secret lasts as long as its connection; the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY \
+                hold for all connections";
     match (temporary, storage) {
         (Some(false), _) => Err(unsupported(statement, "PERSISTENT").hint(hint)),
         (_, Some(_)) => Err(unsupported(statement, "a place to store it").hint(hint)),

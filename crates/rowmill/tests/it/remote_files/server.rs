@@ -1,7 +1,7 @@
 //! A server of HTTP and of S3 for tests, which can misbehave.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -48,7 +48,6 @@ impl Default for Manners {
 /// A request that came in.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) range: Option<String>,
     /// The bytes of the body that went out.
@@ -150,7 +149,7 @@ impl TestServer {
         let mut contents = self.contents();
         let Request { method, target, .. } = request;
         let range = request.header("range");
-        contents.seen.push(Seen { method: method.clone(), target: target.clone(), range: range.clone(), sent: 0 });
+        contents.seen.push(Seen { target: target.clone(), range: range.clone(), sent: 0 });
         if contents.manners.unavailable > 0 {
             contents.manners.unavailable -= 1;
             return Answer::of(503, "");

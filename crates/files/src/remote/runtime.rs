@@ -63,7 +63,8 @@ mod tests {
         let cancel = Cancel::new();
         assert_eq!(wait(&cancel, async { 7 }).expect("a result"), 7);
         cancel.set_deadline(Duration::from_millis(30));
-        let error = wait(&cancel, tokio::time::sleep(Duration::from_secs(60))).expect_err("the deadline passes");
+        let error = wait(&cancel, async { tokio::time::sleep(Duration::from_secs(60)).await })
+            .expect_err("the deadline passes");
         assert_eq!(error.kind(), ErrorKind::Deadline);
         let panics = wait(&Cancel::new(), async { panic!("asked to") });
         assert_eq!(panics.map(|(): ()| ()).expect_err("it panics").kind(), ErrorKind::Internal);

@@ -29,7 +29,7 @@ HAS = """
 #: Abilities that it lacks.
 LACKS = """
     two_phase_transactions computed_columns deferrable_fks fetch_percent server_side_cursors
-    implements_get_lastrowid time_timezone constraint_comment_reflection temporary_views
+    implements_get_lastrowid time_timezone constraint_comment_reflection
     reflects_pk_names temp_table_names temp_table_reflection
 """.split()
 

@@ -158,6 +158,7 @@ const CHANGING: &[&str] = &[
     "search_path",
     "sequence",
     "temporary_table",
+    "temporary_view",
     "time_table_clauses",
     "transaction",
     "view",

@@ -28,6 +28,21 @@ fn a_temporary_table_belongs_to_its_connection_and_ends_with_it() {
 }
 
 #[test]
+fn a_temporary_view_belongs_to_its_connection_and_ends_with_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = Database::open(folder.path()).expect("opens");
+    let (mut one, mut two) = (database.connect().expect("connects"), database.connect().expect("connects"));
+    one.execute_batch("CREATE TABLE t AS SELECT 1 AS a; CREATE TEMP TABLE u AS SELECT 2 AS a").expect("made");
+    one.execute_batch("CREATE TEMP VIEW t AS SELECT t.a + u.a AS a FROM t, u").expect("made");
+    assert_eq!(numbers(&mut one, "SELECT a FROM t").expect("read"), [3]);
+    assert_eq!(numbers(&mut two, "SELECT a FROM t").expect("read"), [1]);
+    drop(one);
+    assert_eq!(numbers(&mut two, "SELECT a FROM t").expect("read"), [1]);
+    let left = "SELECT count(*) FROM information_schema.views WHERE table_schema LIKE 'pg_temp%'";
+    assert_eq!(numbers(&mut two, left).expect("read"), [0]);
+}
+
+#[test]
 fn a_connection_that_closes_in_a_transaction_drops_its_temporary_tables() {
     let database = Database::memory().expect("opens");
     let mut one = database.connect().expect("connects");

@@ -86,6 +86,7 @@ impl StatementCheck<'_> {
             }),
             // It goes to a schema of the connection's own.
             Sql::CreateTable(create) if create.temporary => Ok(()),
+            Sql::CreateView(create) if create.temporary => Ok(()),
             Sql::CreateTable(create) => self.creation(&create.name, create.or_replace),
             Sql::CreateView(create) => self.creation(&create.name, create.or_replace),
             Sql::CreateSequence { name, .. } => self.creation(name, false),

@@ -73,6 +73,7 @@ impl Session {
                     with: Vec::new(),
                     left_out: Vec::new(),
                     temporary_table: None,
+                    own_schema_table: None,
                     elsewhere: None,
                     foreign: None,
                     keeps_names: false,
@@ -107,7 +108,7 @@ fn is_view(body: &StatementBody) -> bool {
 struct NameResolver<'s> {
     session: &'s Session,
     catalog: &'s Catalog,
-    /// The schema of the temporary tables.
+    /// The schema of the temporary tables and views.
     temporary: Option<&'s SchemaDef>,
     /// The schemas of the search path, unless it is the default one.
     path: Option<Vec<&'s SchemaDef>>,
@@ -120,8 +121,10 @@ struct NameResolver<'s> {
     /// For each query that the visitor is in: its `WITH` clause, which was visited before the query, and how many names
     /// hid tables before it.
     left_out: Vec<(Option<With>, usize)>,
-    /// A temporary table that the statement names.
+    /// A temporary table or view that the statement names.
     temporary_table: Option<String>,
+    /// A temporary table or view that the statement names with the schema `pg_temp`.
+    own_schema_table: Option<String>,
     /// Another database that the statement names.
     elsewhere: Option<String>,
     /// A database that the statement names and that is not the one that it runs in.
@@ -181,8 +184,11 @@ impl NameResolver<'_> {
                 self.keeps_names = self.target.is_some();
                 let _ = walk_mut(&mut create.query, self);
                 self.keeps_names = false;
-                self.check_view()?;
-                self.place_new(&mut create.name)
+                self.check_view(create.temporary)?;
+                match create.temporary {
+                    true => Ok(()),
+                    false => self.place_new(&mut create.name),
+                }
             }
             Sql::CreateSequence { name, .. } => self.place_new(name),
             Sql::CreateSchema { schema_name: SchemaName::Simple(name), .. } => {
@@ -247,11 +253,21 @@ impl NameResolver<'_> {
     }
 
     /// Refuses the query of a view that reads tables which the view cannot find later.
-    fn check_view(&self) -> Result<()> {
+    fn check_view(&self, is_temporary: bool) -> Result<()> {
         let refused = |what: String, help: &str| Err(Error::new(ErrorKind::InvalidDefinition, what).hint(help));
-        if let Some(table) = &self.temporary_table {
+        if let Some(table) = &self.own_schema_table
+            && is_temporary
+        {
+            let what = format!("the query of a temporary view cannot name the schema of \"{OWN}.{table}\"");
+            return refused(what, "write the name without the schema");
+        }
+        if let Some(table) = &self.temporary_table
+            && !is_temporary
+        {
             let what = format!("a view cannot read the temporary table \"{table}\", which ends with its connection");
-            return refused(what, "copy the rows into a table: CREATE TABLE ... AS SELECT * FROM ...");
+            let help = "make the view temporary, too: CREATE TEMP VIEW; or copy the rows into a table: \
+                CREATE TABLE ... AS SELECT * FROM ...";
+            return refused(what, help);
         }
         if let Some(database) = &self.foreign {
             let what = format!("the query of a view cannot name the database \"{database}\"");
@@ -303,7 +319,7 @@ impl NameResolver<'_> {
             return None;
         }
         if let Some(temporary) = self.temporary
-            && self.catalog.table(temporary.id, relation).is_some()
+            && self.has_in(temporary.id, relation)
         {
             self.temporary_table = Some(relation.to_owned());
             return Some(Found::here(temporary));
@@ -329,6 +345,7 @@ impl NameResolver<'_> {
     fn find_in(&mut self, schema: &str, relation: &str) -> Option<Found> {
         if schema == OWN {
             self.temporary_table = Some(relation.to_owned());
+            self.own_schema_table = Some(relation.to_owned());
             return self.temporary.map(Found::here);
         }
         if self.catalog.schema(schema).is_some() || [INFORMATION_SCHEMA, PG_CATALOG].contains(&schema) {

@@ -1,22 +1,24 @@
-//! Temporary tables: tables that only one connection sees by their bare names, and that end with it.
+//! Temporary tables and views: those that only one connection sees by their bare names, and that end with it.
 //!
-//! They are ordinary tables in a schema of the connection's own, `pg_temp_1` for example. Before a statement runs, each
-//! bare name in it that means a temporary table gets that schema (`name_resolution`), so a temporary table hides another
-//! one of its name.
+//! They are ordinary tables and views in a schema of the connection's own, `pg_temp_1` for example. Before a statement
+//! runs, each bare name in it that means one of them gets that schema (`name_resolution`), so a temporary table hides
+//! another one of its name. The stored query of a temporary view has the schema before the names of temporary tables.
 //!
-//! The catalog alone decides which tables are temporary, so that a rollback undoes their creation, too. The schema is
+//! The catalog alone decides which names are temporary, so that a rollback undoes its creation, too. The schema is
 //! dropped when the connection closes. After a crash, its schemas are dropped
 //! when the database is opened again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rowmill_base::Result;
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::workers::Workers;
 use rowmill_txn::{Engine, Transaction};
+use sqlparser::ast::ObjectName;
 
-use super::Session;
+use super::{Session, Work};
 use crate::access::Authority;
+use crate::names::{QualifiedName, identifiers, qualified};
 use crate::statement::sql_text::quoted;
 
 /// The beginning of the names of the schemas of temporary tables.
@@ -84,6 +86,19 @@ pub fn drop_left_temporary_tables(engine: &Arc<Engine>, workers: &Arc<Workers>) 
     }
     let mut session = Session::new(Arc::clone(engine), Arc::clone(workers))?;
     left.iter().try_for_each(|statement| session.run_text(statement, &[]).map(drop))
+}
+
+/// Returns the name of a new temporary table or view, which is in the connection's own schema. `kind` says which.
+pub(crate) fn new_name(work: &mut Work<'_>, name: &ObjectName, kind: &str) -> Result<QualifiedName> {
+    let schema = work.session.temporary_schema().to_owned();
+    let parts = identifiers(name)?;
+    if let [of, _] = parts.as_slice()
+        && of.value != OWN
+    {
+        let what = format!("a temporary {kind} belongs to its connection, so it cannot be in the schema \"{of}\"");
+        return Err(Error::new(ErrorKind::InvalidDefinition, what));
+    }
+    Ok(QualifiedName { schema, ..qualified(name, work.statement.spellings())? })
 }
 
 /// Makes the schema `name` of temporary tables, unless it exists.

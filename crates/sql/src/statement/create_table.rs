@@ -10,7 +10,7 @@ use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_storage::TableDef;
 use rowmill_txn::{Catalog, ColumnSpec, Transaction};
 use sqlparser::ast::{
-    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, ObjectName, OnCommit, Query, SqlOption,
+    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, OnCommit, Query, SqlOption,
 };
 
 use super::clause::{refuse, unsupported};
@@ -22,7 +22,7 @@ use super::sequence::add_identities;
 use super::time_clause;
 use super::write::binder::WriteBinder;
 use super::write::executor::WriteExecutor;
-use crate::names::{QualifiedName, identifiers, qualified};
+use crate::names::{QualifiedName, qualified};
 use crate::outcome::{Outcome, RowStream};
 use crate::query::kinds_of;
 use crate::session::{Work, temporary};
@@ -230,19 +230,6 @@ fn no_columns(name: &QualifiedName) -> Error {
         .hint("a table needs at least one: CREATE TABLE t (a BIGINT)")
 }
 
-/// Returns the name of a new temporary table, which is in the connection's own schema.
-fn temporary_name(work: &mut Work<'_>, name: &ObjectName) -> Result<QualifiedName> {
-    let schema = work.session.temporary_schema().to_owned();
-    let parts = identifiers(name)?;
-    if let [of, _] = parts.as_slice()
-        && of.value != "pg_temp"
-    {
-        let what = format!("a temporary table belongs to its connection, so it cannot be in the schema \"{of}\"");
-        return Err(Error::new(ErrorKind::InvalidDefinition, what));
-    }
-    Ok(QualifiedName { schema, ..qualified(name, work.statement.spellings())? })
-}
-
 /// Accepts `WITH (fillfactor = n)`, which PostgreSQL's tools write, and refuses all other options.
 fn accept_options(work: &mut Work<'_>, options: &CreateTableOptions) -> Result<()> {
     let options = match options {
@@ -396,7 +383,7 @@ fn definition<'a>(work: &mut Work<'_>, create: &'a CreateTable) -> Result<TableD
     )?;
     accept_options(work, table_options)?;
     let name = match *temporary {
-        true => temporary_name(work, name)?,
+        true => temporary::new_name(work, name, "table")?,
         false => qualified(name, work.statement.spellings())?,
     };
     Ok(TableDefinition {

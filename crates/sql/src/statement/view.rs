@@ -15,13 +15,14 @@ use super::dependents::Dependents;
 use super::relation::{self, NamedRelation, RelationId, RelationKind, written};
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::Outcome;
-use crate::session::Work;
+use crate::session::{Work, temporary};
 
 const STATEMENT: &str = "CREATE VIEW";
 
 /// The parts of the syntax tree that we execute. All others were refused.
 struct ViewDefinition {
     name: QualifiedName,
+    is_temporary: bool,
     or_replace: bool,
     if_not_exists: bool,
     column_names: Vec<String>,
@@ -35,7 +36,10 @@ pub(crate) fn run(work: &mut Work<'_>, create: &CreateView) -> Result<Outcome> {
 }
 
 fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: ViewDefinition) -> Result<()> {
-    let ViewDefinition { name, or_replace, if_not_exists, column_names, sql } = definition;
+    let ViewDefinition { name, is_temporary, or_replace, if_not_exists, column_names, sql } = definition;
+    if is_temporary {
+        temporary::make_schema(transaction, &name.schema)?;
+    }
     let before = transaction.view()?;
     let schema = relation::schema(before.catalog(), &name.schema)?.id;
     let found = relation::find(before.catalog(), &name);
@@ -94,7 +98,7 @@ fn check_planned(work: &Work<'_>, after: &Arc<rowmill_txn::Snapshot>, view: &Arc
 }
 
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
+fn definition(work: &mut Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
     let CreateView {
         or_alter,
         or_replace,
@@ -123,7 +127,6 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
             (!cluster_by.is_empty(), "CLUSTER BY"),
             (comment.is_some(), "COMMENT"),
             (*with_no_schema_binding, "WITH NO SCHEMA BINDING"),
-            (*temporary, "TEMPORARY"),
             (*copy_grants, "COPY GRANTS"),
             (to.is_some(), "TO"),
             (params.is_some(), "ALGORITHM, DEFINER or SQL SECURITY"),
@@ -131,7 +134,10 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
             (work.statement.parameter_count() > 0, "a parameter in its query"),
         ],
     )?;
-    let name = qualified(name, work.statement.spellings())?;
+    let name = match *temporary {
+        true => temporary::new_name(work, name, "view")?,
+        false => qualified(name, work.statement.spellings())?,
+    };
     check_name(&name.spelled)?;
     let mut column_names = Vec::with_capacity(columns.len());
     for ViewColumnDef { name, data_type, options } in columns {
@@ -146,6 +152,7 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
     let sql = work.statement.query_text().ok_or_else(|| Error::internal("a CREATE VIEW has a query after AS"))?;
     Ok(ViewDefinition {
         name,
+        is_temporary: *temporary,
         or_replace: *or_replace,
         if_not_exists: *if_not_exists,
         column_names,

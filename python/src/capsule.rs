@@ -140,6 +140,19 @@ where
     RecordBatchIterator::new(batches.map(move |batch| typed_batch(&batch?, &outside)), Arc::clone(schema))
 }
 
+/// An iterator whose items are computed without Python's lock, which the thread that reads them may have. Functions of
+/// Python, and other threads, need it in the meantime.
+pub(crate) struct Unlocked<I>(pub(crate) I);
+
+impl<I: Iterator<Item: Send> + Send> Iterator for Unlocked<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let items = &mut self.0;
+        Python::attach(|py| py.detach(|| items.next()))
+    }
+}
+
 /// Makes a capsule with a stream of batches that are computed while they are read, in the types of `schema`.
 pub(crate) fn stream_of<'py, B>(py: Python<'py>, schema: &SchemaRef, batches: B) -> PyResult<Bound<'py, PyAny>>
 where

@@ -58,7 +58,7 @@ impl BatchCells {
 }
 
 /// One column of a batch, ready to be read.
-struct ColumnCells {
+pub(crate) struct ColumnCells {
     /// The column itself, which knows its NULLs.
     array: ArrayRef,
     values: CellValues,
@@ -108,7 +108,7 @@ fn unknown(kind: &DataType) -> PyErr {
 }
 
 impl ColumnCells {
-    fn new(py: Python<'_>, column: &ArrayRef) -> PyResult<ColumnCells> {
+    pub(crate) fn new(py: Python<'_>, column: &ArrayRef) -> PyResult<ColumnCells> {
         let wrong = |error: ArrowError| unreadable(&format!("a column of a result: {error}"));
         let as_type = |kind: &DataType| cast(column, kind).map_err(wrong);
         let mut array = std::sync::Arc::clone(column);
@@ -160,7 +160,11 @@ impl ColumnCells {
         Ok(ColumnCells { array, values })
     }
 
-    fn value<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(row)
+    }
+
+    pub(crate) fn value<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
         if self.array.is_null(row) {
             return Ok(py.None().into_bound(py));
         }

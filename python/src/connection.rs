@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use rowmill::{Database, TransactionState};
@@ -13,8 +14,29 @@ use crate::capsule::batches_of;
 use crate::cursor::{Cursor, description};
 use crate::errors::{misuse, raised};
 use crate::frames::{FoundFrames, Variables};
+use crate::functions::{PythonFunction, type_named};
 use crate::open_databases::open_shared;
 use crate::shared::SharedConnection;
+
+/// The attributes of a connection that are those of the cursor of its last statement.
+const OF_LATEST: [&str; 16] = [
+    "arrow",
+    "description",
+    "df",
+    "fetch_arrow_table",
+    "fetch_df",
+    "fetch_record_batch",
+    "fetchall",
+    "fetchdf",
+    "fetchmany",
+    "fetchnumpy",
+    "fetchone",
+    "pl",
+    "rowcount",
+    "to_arrow_reader",
+    "to_arrow_table",
+    "to_df",
+];
 
 /// Opens the database in a directory, or a new one in memory. Settings are given by name: `memory_limit="2GB"`.
 #[pyfunction]
@@ -44,6 +66,8 @@ pub(crate) struct Connection {
     database: Mutex<Option<Arc<Database>>>,
     shared: Arc<SharedConnection>,
     autocommit: AtomicBool,
+    /// The cursor of the last statement, whose rows the connection gives out as well.
+    latest: Mutex<Option<Py<Cursor>>>,
 }
 
 impl Connection {
@@ -51,7 +75,7 @@ impl Connection {
         let connection = py.detach(|| database.connect()).map_err(|error| raised(py, &error))?;
         let shared = Arc::new(SharedConnection::new(connection));
         let database = Mutex::new(Some(database));
-        Ok(Connection { database, shared, autocommit: AtomicBool::new(autocommit) })
+        Ok(Connection { database, shared, autocommit: AtomicBool::new(autocommit), latest: Mutex::new(None) })
     }
 
     fn database(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
@@ -60,6 +84,23 @@ impl Connection {
 
     fn is_autocommit(&self) -> bool {
         self.autocommit.load(Ordering::Relaxed)
+    }
+
+    fn files<'py>(
+        this: &Bound<'py, Self>,
+        function: &str,
+        paths: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("rowmill.relation")?.getattr("of_files")?.call((this, function, paths), options)
+    }
+
+    fn set_latest(&self, cursor: Option<Py<Cursor>>) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *latest, cursor);
+        // The rows of a cursor may take time to drop, so that must not happen under the lock.
+        drop(latest);
+        drop(before);
     }
 }
 
@@ -128,10 +169,66 @@ impl Connection {
 
     /// Runs a statement. Returns a cursor with its rows.
     #[pyo3(signature = (sql, parameters = None))]
-    fn execute(&self, py: Python<'_>, sql: &str, parameters: Option<&Bound<'_, PyAny>>) -> PyResult<Cursor> {
+    fn execute(&self, py: Python<'_>, sql: &str, parameters: Option<&Bound<'_, PyAny>>) -> PyResult<Py<Cursor>> {
+        self.set_latest(None);
         let cursor = self.cursor();
         cursor.run(py, sql, parameters, self.shared.variables())?;
+        let cursor = Py::new(py, cursor)?;
+        self.set_latest(Some(cursor.clone_ref(py)));
         Ok(cursor)
+    }
+
+    /// The methods with which a cursor gives its rows: those of the last statement that `execute` ran.
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        if !OF_LATEST.contains(&name) {
+            return Err(PyAttributeError::new_err(format!("a Connection has no attribute {name}")));
+        }
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = latest.as_ref().map(|cursor| cursor.clone_ref(py));
+        match latest {
+            Some(cursor) => cursor.into_bound(py).into_any().getattr(name),
+            None if name == "description" => Ok(py.None().into_bound(py)),
+            None => Err(misuse("there are no rows to fetch: run a statement that returns rows")),
+        }
+    }
+
+    /// Adds a function of Python to the functions of SQL. `rowmill.functions` describes the arguments.
+    #[pyo3(signature = (name, function, parameters = None, return_type = None, **options))]
+    fn create_function<'py>(
+        this: &Bound<'py, Self>,
+        name: &str,
+        function: &Bound<'py, PyAny>,
+        parameters: Option<&Bound<'py, PyAny>>,
+        return_type: Option<&Bound<'py, PyAny>>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<()> {
+        let arguments = (this, name, function, parameters, return_type);
+        let module = this.py().import("rowmill.functions")?;
+        module.getattr("create_function")?.call(arguments, options).map(drop)
+    }
+
+    /// Adds a function of Python by the names of the types of its arguments and its result. With `is_arrow` it gets and
+    /// gives whole columns.
+    #[pyo3(name = "_add_function")]
+    #[expect(clippy::too_many_arguments, reason = "they are one list of options")]
+    fn add_function(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        function: Py<PyAny>,
+        parameters: Vec<String>,
+        return_type: &str,
+        is_arrow: bool,
+        takes_null: bool,
+        is_volatile: bool,
+    ) -> PyResult<()> {
+        let function = PythonFunction { function, takes_null };
+        self.shared.run(py, |connection| {
+            let arguments = parameters.iter().map(|kind| type_named(connection, kind));
+            let arguments = arguments.collect::<rowmill::Result<Vec<_>>>()?;
+            let result = type_named(connection, return_type)?;
+            function.register(connection, name, &arguments, result, is_arrow, is_volatile)
+        })
     }
 
     /// Makes a relation of a query, which runs when its rows are fetched. Another statement runs at once, and its rows,
@@ -143,6 +240,66 @@ impl Connection {
         parameters: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         this.py().import("rowmill.relation")?.call_method1("relation", (this, sql, parameters))
+    }
+
+    /// As `sql`.
+    #[pyo3(signature = (sql, parameters = None))]
+    fn query<'py>(
+        this: &Bound<'py, Self>,
+        sql: &str,
+        parameters: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::sql(this, sql, parameters)
+    }
+
+    /// The relation of a table or view: `con.table("visits")`.
+    fn table<'py>(this: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("rowmill.relation")?.call_method1("table", (this, name))
+    }
+
+    /// The relation of a table or view.
+    fn view<'py>(this: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        Self::table(this, name)
+    }
+
+    /// The relation of a frame of pandas or polars, or of Arrow data.
+    fn from_df<'py>(this: &Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("rowmill.relation")?.call_method1("of_data", (this, data))
+    }
+
+    /// The relation of Arrow data.
+    fn from_arrow<'py>(this: &Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::from_df(this, data)
+    }
+
+    /// The relation of files of CSV. The options are those of `read_csv` in SQL.
+    #[pyo3(signature = (paths, **options))]
+    fn read_csv<'py>(
+        this: &Bound<'py, Self>,
+        paths: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::files(this, "read_csv", paths, options)
+    }
+
+    /// The relation of files of JSON. The options are those of `read_json` in SQL.
+    #[pyo3(signature = (paths, **options))]
+    fn read_json<'py>(
+        this: &Bound<'py, Self>,
+        paths: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::files(this, "read_json", paths, options)
+    }
+
+    /// The relation of files of Parquet. The options are those of `read_parquet` in SQL.
+    #[pyo3(signature = (paths, **options))]
+    fn read_parquet<'py>(
+        this: &Bound<'py, Self>,
+        paths: &Bound<'py, PyAny>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::files(this, "read_parquet", paths, options)
     }
 
     /// Returns the columns of a query, as `Cursor.description` has them, and the data that it reads as tables: out of
@@ -251,6 +408,7 @@ impl Connection {
 
     /// Closes the connection. An open transaction is rolled back.
     fn close(&self, py: Python<'_>) {
+        self.set_latest(None);
         self.shared.close(py);
         let database = self.database().take();
         py.detach(|| drop(database));

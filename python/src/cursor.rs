@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use rowmill::{Outcome, Rows, SqlType, TransactionState};
 
-use crate::capsule::{ArrowBatches, stream_of};
+use crate::capsule::{ArrowBatches, Unlocked, stream_of};
 use crate::errors::misuse;
 use crate::frames::{FoundFrames, Variables};
 use crate::parameters::Parameters;
@@ -215,7 +215,7 @@ impl Cursor {
         // A producer may ignore the request, by the rules of the interface.
         let _ = requested_schema;
         let rows = self.taken()?;
-        stream_of(py, &rows.arrow_schema(), rows.into_stream())
+        stream_of(py, &rows.arrow_schema(), Unlocked(rows.into_stream()))
     }
 
     /// All rows that are left, as an object with `__arrow_c_stream__`. Ctrl-C ends it, other than a stream.
@@ -240,6 +240,21 @@ impl Cursor {
     /// As `fetch_record_batch`.
     fn to_arrow_reader<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::fetch_record_batch(this)
+    }
+
+    /// As `arrow`.
+    fn fetch_arrow_table<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::arrow(this)
+    }
+
+    /// As `df`.
+    fn to_df<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::df(this)
+    }
+
+    /// As `df`.
+    fn fetch_df<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::df(this)
     }
 
     /// As `df`.

@@ -4,6 +4,7 @@
 //!
 //! - `connection`: connections, which cursors share. `open_databases`: the directories that are open. `shared`: the database connection itself, and how a statement runs
 //!   beside Python. `cursor`: statements and their rows. `frames`: variables of Python as tables.
+//! - `functions`: functions of Python as functions of SQL.
 //! - `parameters`: Python values as parameters. `appender`: rows of Python values without SQL.
 //! - `result`: the rows of a statement. `cells`: their values as Python values. `calendar`: dates and times.
 //! - `capsule`: batches from and to other libraries, in Arrow's C interface.
@@ -19,6 +20,7 @@ mod connection;
 mod cursor;
 mod errors;
 mod frames;
+mod functions;
 mod open_databases;
 mod parameters;
 mod result;

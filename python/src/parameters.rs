@@ -95,7 +95,7 @@ pub(crate) fn row(values: &Bound<'_, PyAny>) -> PyResult<Vec<PyParameter>> {
 }
 
 /// Reads one value. Types are tried in the order in which programs use them.
-fn parameter(value: &Bound<'_, PyAny>) -> PyResult<PyParameter> {
+pub(crate) fn parameter(value: &Bound<'_, PyAny>) -> PyResult<PyParameter> {
     if let Some(value) = plain(value)? {
         return Ok(PyParameter::Value(value));
     }

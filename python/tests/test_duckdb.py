@@ -164,7 +164,132 @@ CALLS = {
     "values of a frame": lambda con: con.execute(COLUMNS).df().astype(str).to_dict("list"),
     "arrays": lambda con: {name: array.tolist() for name, array in con.execute(SQL).fetchnumpy().items()},
     "types of arrays": lambda con: {name: str(array.dtype) for name, array in con.execute(SQL).fetchnumpy().items()},
+    # Rows of the connection itself
+    "fetchall of a connection": lambda con: (con.execute(SQL), con.fetchone(), con.fetchmany(1), con.fetchall())[1:],
+    "frame of a connection": lambda con: (con.execute(SQL), con.fetchdf().to_dict("list"))[1:],
+    "names of a connection": lambda con: (con.execute(SQL), [column[0] for column in con.description])[1:],
+    "arrow of a connection": lambda con: (con.execute(SQL), con.to_arrow_table().to_pylist())[1:],
+    # Relations
+    "project": lambda con: con.sql(SQL).project("n + 1 AS m", "s").fetchall(),
+    "sort and head": lambda con: con.sql(SQL).sort("n DESC", "s").head(2).fetchall(),
+    "offset": lambda con: con.sql(SQL).offset(2).fetchall(),
+    "aggregate": lambda con: con.sql(SQL).aggregate("count(*), sum(d)").fetchall(),
+    "aggregate of groups": lambda con: con.sql(SQL).aggregate("n % 2 AS k, max(n)", "k").order("k").fetchall(),
+    "count": lambda con: con.sql(SQL).count("s").fetchall(),
+    "max of groups": lambda con: sorted(con.sql(SQL).max("n", groups="s IS NULL", projected_columns="s IS NULL").fetchall()),
+    "min over": lambda con: con.sql(SQL).min("n", window_spec="over (order by n desc)", projected_columns="n").sort("n").fetchall(),
+    "mean": lambda con: con.sql(SQL).mean("d").fetchall(),
+    "median": lambda con: con.sql(SQL).median("d").fetchall(),
+    "standard deviation": lambda con: con.sql(SQL).stddev("d").fetchall(),
+    "string_agg": lambda con: con.sql(SQL).string_agg("s", sep="-").fetchall(),
+    "quantile_cont": lambda con: con.sql(SQL).quantile_cont("d", 0.25).fetchall(),
+    "arg_max": lambda con: con.sql(SQL).arg_max("s", "n").fetchall(),
+    "value_counts": lambda con: con.sql(SQL).value_counts("d").order("d").fetchall(),
+    "unique": lambda con: sorted(con.sql(SQL).unique("n % 2").fetchall()),
+    "distinct": lambda con: sorted(con.sql(SQL).select("n % 2").distinct().fetchall()),
+    "union": lambda con: sorted(con.sql("SELECT 1").union(con.sql("SELECT 1")).fetchall()),
+    "intersect": lambda con: con.sql(SQL).select("n").intersect(con.sql("SELECT 3::BIGINT")).fetchall(),
+    "except": lambda con: con.sql(SQL).select("n").except_(con.sql("SELECT 3::BIGINT")).order("n").fetchall(),
+    "join using": lambda con: con.sql(SQL).join(con.sql("SELECT 1::BIGINT AS n, 'x' AS t"), "n").fetchall(),
+    "left join on": lambda con: con.sql(SQL).set_alias("a").join(
+        con.sql("SELECT 1::BIGINT AS m, 'x' AS t").set_alias("b"), "a.n = b.m", how="left").order("n").fetchall(),
+    "cross": lambda con: con.sql("SELECT 1").cross(con.sql("SELECT 2")).fetchall(),
+    "query": lambda con: con.sql(SQL).query("rows", "SELECT count(*) FROM rows").fetchall(),
+    "view of a relation": lambda con: (con.sql(SQL).create_view("v"), con.sql("FROM v").fetchall())[1:],
+    "table of a relation": lambda con: (con.sql(SQL).to_table("stored"), con.table("stored").order("n").fetchall())[1:],
+    "rows of a query twice": lambda con: (lambda rel: (rel.fetchall(), rel.fetchall()))(con.sql(SQL)),
+    "pieces of one run": lambda con: (lambda rel: (rel.fetchone(), rel.fetchmany(1), rel.fetchall()))(con.sql(SQL)),
+    "types of a relation": lambda con: [str(kind).replace("VARCHAR", "TEXT") for kind in con.sql(SQL).types],
+    "from_df": lambda con: con.from_df(pytest.importorskip("pandas").DataFrame({"x": [1, 2]})).filter("x > 1").fetchall(),
+    "from_arrow": lambda con: con.from_arrow(pytest.importorskip("pyarrow").table({"x": [1, 2]})).fetchall(),
+    # Functions of Python
+    "function": lambda con: (con.create_function("plus_one", lambda x: x + 1, ["BIGINT"], "BIGINT"),
+        con.execute("SELECT plus_one(41), plus_one(NULL)").fetchall())[1:],
+    # Statements
+    "executemany": lambda con: (con.execute("CREATE TABLE t (n BIGINT, s TEXT)"),
+        con.executemany("INSERT INTO t VALUES (?, ?)", [[1, "a"], [2, None]]), con.execute("FROM t ORDER BY n").fetchall())[2:],
+    "several statements": lambda con: con.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (1); SELECT n + 1 FROM t").fetchall(),
+    "named parameters": lambda con: con.execute("SELECT $a, $b", {"a": 1, "b": "x"}).fetchall(),
+    "transaction": lambda con: (con.execute("CREATE TABLE t (n BIGINT)"), con.begin(), con.execute("INSERT INTO t VALUES (1)"),
+        con.rollback(), con.execute("SELECT count(*) FROM t").fetchall())[4:],
+    "append": lambda con: (con.execute("CREATE TABLE t (n BIGINT, s TEXT)"),
+        con.append("t", pytest.importorskip("pandas").DataFrame({"n": [1], "s": ["a"]})), con.execute("FROM t").fetchall())[2:],
+    "another cursor": lambda con: (con.execute("CREATE TABLE t AS SELECT 1 AS n"), con.cursor().execute("FROM t").fetchall())[1:],
+    "iteration": lambda con: list(con.execute("SELECT range FROM range(3)").fetchmany(5)),
 }
+
+#: Nested values of a column, read in every way.
+NESTED = """SELECT * FROM (VALUES
+    (1::BIGINT, [1::BIGINT, NULL], {'a': 1::BIGINT, 'b': 'x'}, MAP {'k': 1::BIGINT}, [{'a': [1.5::DOUBLE]}]),
+    (2, NULL, NULL, NULL, NULL),
+    (3, [], {'a': NULL, 'b': NULL}, MAP {'k': NULL, 'l': 2::BIGINT}, [NULL])) t(n, l, s, m, d) ORDER BY n"""
+SCALARS = """SELECT * FROM (VALUES
+    (1, 12345678901234567890.12::DECIMAL(38, 2), '00000000-0000-0000-0000-00000000002a'::UUID, DATE '0004-02-29',
+     TIMESTAMP '1582-10-15 00:00:00.000001', from_hex('00ff'), 18446744073709551615::UBIGINT, true, TIME '23:59:59.5'),
+    (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)) t(n, dec, u, day, at, b, big, flag, tm) ORDER BY n"""
+ZONED = "SELECT TIMESTAMPTZ '1969-07-20 20:17:40+00' AS at, [TIMESTAMPTZ '2024-03-31 01:30:00+00'] AS l"
+
+
+def _values(array):
+    import numpy
+
+    return [None if value is numpy.ma.masked else value for value in array.tolist()] if hasattr(array, "tolist") else array
+
+
+CALLS |= {
+    "nested rows": lambda con: con.execute(NESTED).fetchall(),
+    "nested frame": lambda con: con.execute(NESTED).df().map(
+        lambda value: value.tolist() if hasattr(value, "tolist") else value).to_dict("list"),
+    "types of a nested frame": lambda con: [str(kind) for kind in con.execute(NESTED).df().dtypes],
+    "nested polars": lambda con: pytest.importorskip("polars") and con.sql(NESTED).select("n, l, s, d").pl().to_dicts(),
+    "nested arrow": lambda con: con.execute(NESTED).to_arrow_table().to_pylist(),
+    "scalars": lambda con: con.execute(SCALARS).fetchall(),
+    "scalars in a frame": lambda con: con.execute(SCALARS).df().astype(str).to_dict("list"),
+    "types of scalars in a frame": lambda con: [str(kind) for kind in con.execute(SCALARS).df().dtypes],
+    "scalars in polars": lambda con: pytest.importorskip("polars") and con.sql(SCALARS).select(
+        "n, dec, day, at, b, big, flag, tm").pl().to_dicts(),
+    "scalars in arrow": lambda con: con.execute(SCALARS).to_arrow_table().drop_columns("u").to_pylist(),
+    "scalars in arrays": lambda con: {name: str(_values(array)) for name, array in con.execute(
+        "SELECT n, dec, u, at, big, flag FROM (" + SCALARS + ") WHERE n = 1").fetchnumpy().items()},
+    "instants": lambda con: (con.execute("SET TimeZone = 'Europe/Berlin'"), [
+        (at, at.utcoffset(), [item.utcoffset() for item in items]) for at, items in con.execute(ZONED).fetchall()])[1:],
+    "instants in a frame": lambda con: (con.execute("SET TimeZone = 'Europe/Berlin'"),
+        con.execute(ZONED).df()["at"].astype(str).tolist())[1:],
+}
+
+#: Statements that fail, with the class of PEP 249 that both raise.
+FAILURES = {
+    "syntax": "SELEC 1",
+    "unknown table": "SELECT * FROM nowhere",
+    "unknown column": "SELECT nothing FROM (SELECT 1 AS n) t",
+    "unknown function": "SELECT no_function(1)",
+    "wrong text": "SELECT CAST('x' AS INTEGER)",
+    "number out of range": "SELECT CAST(300 AS TINYINT)",
+    "duplicate key": "CREATE TABLE t (n BIGINT PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)",
+    "not null": "CREATE TABLE t (n BIGINT NOT NULL); INSERT INTO t VALUES (NULL)",
+    "check": "CREATE TABLE t (n BIGINT CHECK (n > 0)); INSERT INTO t VALUES (0)",
+    "no such file": "SELECT * FROM read_csv('/nowhere/at/all.csv')",
+    "table exists": "CREATE TABLE t (n BIGINT); CREATE TABLE t (n BIGINT)",
+}
+_CLASSES = ["InterfaceError", "DataError", "OperationalError", "IntegrityError", "InternalError", "ProgrammingError", "NotSupportedError"]
+
+
+def _class_of(module, sql):
+    con = module.connect()
+    with pytest.raises(module.Error) as raised:
+        for statement in sql.split("; "):
+            con.execute(statement).fetchall()
+    return next(name for name in _CLASSES if isinstance(raised.value, getattr(module, name)))
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_errors_have_the_same_class(case):
+    one, other = _class_of(rowmill, FAILURES[case]), _class_of(duckdb, FAILURES[case])
+    name = f"error of {case}"
+    if name in REASONS:
+        assert one != other, f"{name} is a {one} in both modules now: it is no difference any more"
+    else:
+        assert one == other
 
 
 @pytest.mark.parametrize("case", CALLS)

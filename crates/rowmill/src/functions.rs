@@ -165,14 +165,30 @@ impl Connection {
 
     fn register_typed<A, F: RustFunction<A>>(&mut self, name: &str, volatility: Volatility, function: F) -> Result<()> {
         let (arguments, result) = F::kinds();
+        self.register_untyped(name, &arguments, result, volatility, move |arguments, rows, values| {
+            (0..rows).try_for_each(|row| function.call(arguments, row, values))
+        })
+    }
+
+    /// Adds a scalar function whose types are known only when the program runs, for example one in another language.
+    /// Arguments are cast to the types `arguments`. `function` gets an array of each, the number of rows, and the
+    /// column to which it must append one value for each row.
+    pub fn register_untyped(
+        &mut self,
+        name: &str,
+        arguments: &[SqlType],
+        result: SqlType,
+        volatility: Volatility,
+        function: impl Fn(&[ArrayRef], usize, &mut CellBuilder) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<()> {
         let kind = result.clone();
         let body = move |arguments: &[ArrayRef], rows: usize| {
             let mut values = CellBuilder::new("the result", &kind, true, Conversion::Exact);
-            (0..rows).try_for_each(|row| function.call(arguments, row, &mut values))?;
+            function(arguments, rows, &mut values)?;
             values.finish()
         };
-        let (name, body) = (name.to_owned(), Box::new(body));
-        self.session().register_function(HostFunction { name, arguments, result, volatility, body })
+        let (name, arguments) = (name.to_owned(), arguments.to_vec());
+        self.session().register_function(HostFunction { name, arguments, result, volatility, body: Box::new(body) })
     }
 
     /// Adds a scalar function that computes whole columns. Arguments are cast to the types `arguments`. `function` gets

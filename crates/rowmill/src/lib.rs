@@ -137,6 +137,7 @@ pub mod output {
 }
 
 pub use rowmill_sql::{
-    CancelHandle, ClientInfo, ConnectionEnd, ConnectionState, OpenConnection, Outcome, Param, Progress, ProgressFn,
-    RowStream, RunningStatement, STATEMENTS, StatementInfo, StatementShape, TransactionInfo, TransactionState,
+    CancelHandle, CellBuilder, ClientInfo, ConnectionEnd, ConnectionState, OpenConnection, Outcome, Param, Progress,
+    ProgressFn, RowStream, RunningStatement, STATEMENTS, StatementInfo, StatementShape, TransactionInfo,
+    TransactionState, Volatility,
 };

@@ -7,7 +7,8 @@ cd "$(dirname "$0")"
 environment="${ROWMILL_VENV:-target/venv}"
 [ -x "$environment/bin/python" ] || python3 -m venv "$environment"
 "$environment/bin/pip" install -q --disable-pip-version-check "maturin>=1.9,<2" \
-    pytest pyarrow pandas numpy polars duckdb "sqlalchemy>=2" adbc-driver-manager mypy pandas-stubs
+    pytest pyarrow pandas numpy polars duckdb "sqlalchemy>=2" adbc-driver-manager mypy pandas-stubs \
+    "ibis-framework>=10" pyarrow-hotfix rich
 
 options=(--release)
 [ "${ROWMILL_PROFILE:-release}" = release ] || options=()

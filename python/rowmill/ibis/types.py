@@ -2,6 +2,7 @@
 
 import ibis.expr.datatypes as dt
 import sqlglot.expressions as sge
+from ibis.backends.sql import datatypes
 from ibis.backends.sql.datatypes import DuckDBType
 from ibis.common.collections import FrozenDict
 
@@ -42,3 +43,7 @@ class RowmillType(DuckDBType):
     def _from_ibis_Array(cls, dtype):
         # A list has no fixed length.
         return super()._from_ibis_Array(dt.Array(dtype.value_type, nullable=dtype.nullable))
+
+
+# Ibis looks up the types of columns in CREATE TABLE by the name of the dialect.
+datatypes._TYPE_MAPPERS["rowmill"] = RowmillType

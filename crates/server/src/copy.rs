@@ -12,7 +12,7 @@ mod text_reader;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse};
@@ -26,7 +26,7 @@ use crate::backend::OUTPUT_BYTES;
 use crate::copy::binary_reader::BinaryCopyReader;
 use crate::copy::copy_options::{CopyFormat, CopyOptions};
 use crate::copy::text_reader::TextCopyReader;
-use crate::encode::{EncodedBatch, WireFormat, wire_columns};
+use crate::encode::{CopyEscapes, EncodedBatch, WireFormat, wire_columns};
 use crate::end_signal::terminated;
 use crate::portal::OpenRows;
 use crate::session::PgSession;
@@ -154,8 +154,9 @@ impl PgSession {
                     put_header(&columns, options, client);
                 }
                 let text = options.text_format();
+                let escapes = CopyEscapes::new(&text);
                 send_each(OpenRows::new(stream), &formats, client, |batch, rows, out| {
-                    batch.encode_copy_text(rows, &text, out, OUTPUT_BYTES)
+                    batch.encode_copy_text(rows, &escapes, out, OUTPUT_BYTES)
                 })?
             }
             CopyFormat::Binary => {
@@ -279,19 +280,21 @@ fn send_each(
 }
 
 fn put_header(columns: &[crate::encode::WireColumn], options: &CopyOptions, client: &mut ClientStream) {
-    client.put(&CopyData::new(header_line(columns, options).freeze()));
+    client.put(&CopyData::new(header_line(columns, options).into()));
 }
 
 /// The names of the columns as a line of the text format.
-fn header_line(columns: &[crate::encode::WireColumn], options: &CopyOptions) -> BytesMut {
-    let mut line = BytesMut::new();
+fn header_line(columns: &[crate::encode::WireColumn], options: &CopyOptions) -> Vec<u8> {
+    let format = options.text_format();
+    let escapes = CopyEscapes::new(&format);
+    let mut line = Vec::new();
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
-            line.put_u8(options.text_format().delimiter);
+            line.push(format.delimiter);
         }
-        options.text_format().put_escaped(column.name.as_bytes(), &mut line);
+        escapes.put(column.name.as_bytes(), &mut line);
     }
-    line.put_u8(b'\n');
+    line.push(b'\n');
     line
 }
 

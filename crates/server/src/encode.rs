@@ -23,7 +23,7 @@ use rowmill::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use rowmill::{Result, SqlType};
 
 use crate::wire_error::{PROTOCOL_VIOLATION, WireError};
-use cell::CellColumn;
+use cell::{CellColumn, is_plain_character};
 use rowmill::pg_types::{ORIGIN, PgType, type_modifier};
 
 pub(crate) use answer::{AnswerColumn, answer_columns, has_columns, put_answer};
@@ -141,6 +141,8 @@ pub(crate) fn row_description(columns: &[WireColumn], format: impl Fn(usize) -> 
 pub(crate) struct EncodedBatch<'a> {
     cells: Vec<(CellColumn<'a>, WireFormat)>,
     scratch: String,
+    /// Rows on their way to the answers. A value is a few short pieces, which a vector takes without a call for each.
+    pieces: Vec<u8>,
 }
 
 impl<'a> EncodedBatch<'a> {
@@ -150,14 +152,15 @@ impl<'a> EncodedBatch<'a> {
         let cell = |((array, field), format): ((&'a ArrayRef, &FieldRef), &WireFormat)| {
             Ok((CellColumn::new(array)?.declared(PgType::of_field(field)), *format))
         };
-        Ok(EncodedBatch { cells: columns.map(cell).collect::<Result<_>>()?, scratch: String::new() })
+        let cells = columns.map(cell).collect::<Result<_>>()?;
+        Ok(EncodedBatch { cells, scratch: String::new(), pieces: Vec::new() })
     }
 
     /// Appends rows as messages, until `out` holds `bytes_max` bytes. Returns the number of rows that it appended,
     /// which is at least one if there is one.
     pub(crate) fn encode_rows(&mut self, rows: Range<usize>, out: &mut BytesMut, bytes_max: usize) -> usize {
-        let EncodedBatch { cells, scratch } = self;
-        encode_each(b'D', rows, out, bytes_max, |row, out| {
+        let EncodedBatch { cells, scratch, pieces } = self;
+        encode_each(b'D', rows, out, pieces, bytes_max, |row, out| {
             out.put_i16(cells.len() as i16);
             for (column, format) in &*cells {
                 column.write_with_length(row, *format, out, scratch);
@@ -169,36 +172,17 @@ impl<'a> EncodedBatch<'a> {
     pub(crate) fn encode_copy_text(
         &mut self,
         rows: Range<usize>,
-        format: &CopyTextFormat,
+        escapes: &CopyEscapes<'_>,
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> usize {
-        let mut value = BytesMut::new();
-        encode_each(b'd', rows, out, bytes_max, |row, out| self.copy_text_row(row, format, &mut value, out))
+        let EncodedBatch { cells, scratch, pieces } = self;
+        encode_each(b'd', rows, out, pieces, bytes_max, |row, out| put_copy_line(cells, row, escapes, out, scratch))
     }
 
     /// Appends a row as a line of the text format of COPY, without the head of a message.
-    pub(crate) fn copy_text_row(
-        &mut self,
-        row: usize,
-        format: &CopyTextFormat,
-        value: &mut BytesMut,
-        out: &mut BytesMut,
-    ) {
-        let EncodedBatch { cells, scratch } = self;
-        for (index, (column, _)) in cells.iter().enumerate() {
-            if index > 0 {
-                out.put_u8(format.delimiter);
-            }
-            if column.is_null(row) {
-                out.put_slice(format.null.as_bytes());
-                continue;
-            }
-            value.clear();
-            column.write_text(row, value, scratch);
-            format.put_escaped(value, out);
-        }
-        out.put_u8(b'\n');
+    pub(crate) fn copy_text_row(&mut self, row: usize, escapes: &CopyEscapes<'_>, out: &mut Vec<u8>) {
+        put_copy_line(&self.cells, row, escapes, out, &mut self.scratch);
     }
 
     /// Appends rows as the data of a COPY in the binary format, as [`encode_rows`](Self::encode_rows) does. `head` goes
@@ -210,8 +194,8 @@ impl<'a> EncodedBatch<'a> {
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> usize {
-        let EncodedBatch { cells, scratch } = self;
-        encode_each(b'd', rows, out, bytes_max, |row, out| {
+        let EncodedBatch { cells, scratch, pieces } = self;
+        encode_each(b'd', rows, out, pieces, bytes_max, |row, out| {
             out.put_slice(std::mem::take(head));
             out.put_i16(cells.len() as i16);
             for (column, _) in &*cells {
@@ -221,26 +205,55 @@ impl<'a> EncodedBatch<'a> {
     }
 }
 
-/// Appends a message of the type `kind` for each row.
+/// Appends a message of the type `kind` for each row. `pieces` is memory for the messages.
 fn encode_each(
     kind: u8,
     rows: Range<usize>,
     out: &mut BytesMut,
+    pieces: &mut Vec<u8>,
     bytes_max: usize,
-    mut write: impl FnMut(usize, &mut BytesMut),
+    mut write: impl FnMut(usize, &mut Vec<u8>),
 ) -> usize {
-    let (first, count) = (rows.start, rows.len());
+    pieces.clear();
+    let (first, mut end) = (rows.start, rows.start);
     for row in rows {
-        out.put_u8(kind);
-        let length_at = out.len();
-        out.put_u32(0);
-        write(row, out);
-        put_length(out, length_at, length_at);
-        if out.len() >= bytes_max {
-            return row + 1 - first;
+        pieces.push(kind);
+        let length_at = pieces.len();
+        pieces.put_u32(0);
+        write(row, pieces);
+        put_length(pieces, length_at, length_at);
+        end = row + 1;
+        if out.len() + pieces.len() >= bytes_max {
+            break;
         }
     }
-    count
+    out.extend_from_slice(pieces);
+    end - first
+}
+
+/// Appends a row as a line of the text format of COPY.
+fn put_copy_line(
+    cells: &[(CellColumn<'_>, WireFormat)],
+    row: usize,
+    escapes: &CopyEscapes<'_>,
+    out: &mut Vec<u8>,
+    scratch: &mut String,
+) {
+    for (index, (column, _)) in cells.iter().enumerate() {
+        if index > 0 {
+            out.push(escapes.format.delimiter);
+        }
+        if column.is_null(row) {
+            out.put_slice(escapes.format.null.as_bytes());
+            continue;
+        }
+        let start = out.len();
+        column.write_text(row, out, scratch);
+        if escapes.has_plain || !column.is_plain() {
+            escapes.escape_from(start, out);
+        }
+    }
+    out.push(b'\n');
 }
 
 /// The text format of COPY: fields separated by a character, with escapes.
@@ -250,45 +263,61 @@ pub(crate) struct CopyTextFormat {
     pub(crate) null: String,
 }
 
-impl CopyTextFormat {
-    /// Appends a value so that it is neither the end of a field or line nor an escape.
-    pub(crate) fn put_escaped(&self, value: &[u8], out: &mut BytesMut) {
-        let mut plain = 0;
-        for (at, byte) in value.iter().enumerate() {
-            let escape = match byte {
-                b'\\' => b'\\',
-                b'\n' => b'n',
-                b'\r' => b'r',
-                b'\t' => b't',
-                0x08 => b'b',
-                0x0b => b'v',
-                0x0c => b'f',
-                byte if *byte == self.delimiter => *byte,
-                _ => continue,
-            };
-            out.put_slice(&value[plain..at]);
-            out.put_slice(&[b'\\', escape]);
-            plain = at + 1;
+/// The bytes that a text format of COPY must escape, so that none is the end of a field or line, or an escape itself.
+pub(crate) struct CopyEscapes<'f> {
+    format: &'f CopyTextFormat,
+    /// The byte that follows the backslash in place of each byte; 0 for a byte that needs none.
+    letters: [u8; 256],
+    /// Whether a byte of numbers and times needs a backslash, because it is the delimiter.
+    has_plain: bool,
+}
+
+impl<'f> CopyEscapes<'f> {
+    pub(crate) fn new(format: &'f CopyTextFormat) -> CopyEscapes<'f> {
+        let mut letters = [0; 256];
+        letters[usize::from(format.delimiter)] = format.delimiter;
+        let named = [(b'\\', b'\\'), (b'\n', b'n'), (b'\r', b'r'), (b'\t', b't'), (8, b'b'), (11, b'v'), (12, b'f')];
+        for (byte, letter) in named {
+            letters[usize::from(byte)] = letter;
         }
-        out.put_slice(&value[plain..]);
+        CopyEscapes { format, letters, has_plain: is_plain_character(format.delimiter) }
+    }
+
+    /// Appends a value.
+    pub(crate) fn put(&self, value: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.put_slice(value);
+        self.escape_from(start, out);
+    }
+
+    /// Escapes the bytes from `start` to the end of `out`.
+    fn escape_from(&self, start: usize, out: &mut Vec<u8>) {
+        let letter_of = |byte: u8| self.letters[usize::from(byte)];
+        let Some(first) = out[start..].iter().position(|byte| letter_of(*byte) != 0) else { return };
+        for byte in out.split_off(start + first) {
+            match letter_of(byte) {
+                0 => out.push(byte),
+                letter => out.put_slice(&[b'\\', letter]),
+            }
+        }
     }
 }
 
 /// Writes the number of bytes from `start` to the end of `out` into the four bytes at `length_at`.
-fn put_length(out: &mut BytesMut, length_at: usize, start: usize) {
+fn put_length(out: &mut [u8], length_at: usize, start: usize) {
     let length = (out.len() - start) as u32;
     out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// The bytes of one value; `None` for NULL.
 #[cfg(test)]
-pub(crate) struct CellBytes(pub(crate) Option<BytesMut>);
+pub(crate) struct CellBytes(pub(crate) Option<Vec<u8>>);
 
 /// Encodes the first value of an array.
 #[cfg(test)]
 pub(crate) fn cell_bytes(array: &dyn rowmill::arrow::array::Array, format: WireFormat) -> CellBytes {
     let column = CellColumn::new(array).expect("a type of ours");
-    let mut out = BytesMut::new();
+    let mut out = Vec::new();
     column.write_with_length(0, format, &mut out, &mut String::new());
     let value = out.split_off(4);
     CellBytes((out[..] != [255; 4]).then_some(value))

@@ -3,14 +3,13 @@
 
 use std::io::Write;
 
-use bytes::BytesMut;
 use rowmill::output::stream_writer;
 use rowmill::{Connection, Error, ErrorKind, Outcome, Result, RowStream};
 
 use super::copy_options::{CopyFormat, CopyOptions};
 use super::text_reader::TextCopyReader;
 use super::{ClientCopy, SharedBuffer, csv_options, header_line};
-use crate::encode::{EncodedBatch, WireFormat, wire_columns};
+use crate::encode::{CopyEscapes, EncodedBatch, WireFormat, wire_columns};
 use crate::sql_words::{quoted_text, statements};
 use crate::wire_error::WireError;
 
@@ -131,14 +130,15 @@ impl StreamCopy {
         if self.options.header {
             put(out, &header_line(&columns, &self.options))?;
         }
-        let (mut line, mut value) = (BytesMut::new(), BytesMut::new());
+        let escapes = CopyEscapes::new(&format);
+        let mut line = Vec::new();
         let mut written = 0;
         for batch in rows {
             let batch = batch?;
             let mut encoded = EncodedBatch::new(&batch, &batch.schema(), &formats)?;
             for row in 0..batch.num_rows() {
                 line.clear();
-                encoded.copy_text_row(row, &format, &mut value, &mut line);
+                encoded.copy_text_row(row, &escapes, &mut line);
                 put(out, &line)?;
             }
             written += batch.num_rows() as u64;

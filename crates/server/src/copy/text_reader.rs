@@ -204,6 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::encode::CopyEscapes;
 
     const TEXT: PgType = PgType::TEXT;
 
@@ -245,8 +246,8 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(value in "[a-c\\\\\t\n\r\"\u{8}\u{b}\u{c}é]{0,20}") {
             let format = CopyTextFormat { delimiter: b'\t', null: "\\N".to_owned() };
-            let mut line = bytes::BytesMut::new();
-            format.put_escaped(value.as_bytes(), &mut line);
+            let mut line = Vec::new();
+            CopyEscapes::new(&format).put(value.as_bytes(), &mut line);
             line.extend_from_slice(b"\n");
             let csv = read(&[&line], &[TEXT]).expect("read");
             prop_assert_eq!(csv, format!("\"{}\"\n", value.replace('"', "\"\"")));

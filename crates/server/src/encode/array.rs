@@ -6,7 +6,7 @@
 //!                     4                           4                   4             4            4
 //! ```
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use rowmill::arrow::array::{Array, ListArray};
 use rowmill::arrow::buffer::OffsetBuffer;
 use rowmill::arrow::datatypes::DataType;
@@ -43,7 +43,7 @@ impl<'a> ListColumn<'a> {
         self.offsets[row] as usize..self.offsets[row + 1] as usize
     }
 
-    pub(super) fn write_text(&self, row: usize, out: &mut BytesMut, scratch: &mut String) {
+    pub(super) fn write_text(&self, row: usize, out: &mut Vec<u8>, scratch: &mut String) {
         if self.is_vector {
             for (index, item) in self.items(row).enumerate() {
                 if index > 0 {
@@ -69,7 +69,7 @@ impl<'a> ListColumn<'a> {
         out.put_u8(b'}');
     }
 
-    pub(super) fn write_binary(&self, row: usize, out: &mut BytesMut, scratch: &mut String) {
+    pub(super) fn write_binary(&self, row: usize, out: &mut Vec<u8>, scratch: &mut String) {
         let items = self.items(row);
         out.put_i32(i32::from(!items.is_empty()));
         out.put_i32(i32::from(self.items.has_nulls()));
@@ -86,7 +86,7 @@ impl<'a> ListColumn<'a> {
 }
 
 /// Puts quotes around the item after `start` if it could not be read back unchanged otherwise.
-fn quote_item(out: &mut BytesMut, start: usize) {
+fn quote_item(out: &mut Vec<u8>, start: usize) {
     let item = &out[start..];
     let is_special = |byte: &u8| b"{},\"\\".contains(byte) || byte.is_ascii_whitespace();
     if !item.is_empty() && !item.iter().any(is_special) && !item.eq_ignore_ascii_case(b"null") {

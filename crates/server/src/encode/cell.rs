@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use rowmill::arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringViewArray,
     StringViewBuilder,
@@ -26,6 +26,11 @@ use super::{WireFormat, put_length};
 pub(crate) const EPOCH_DAYS: i32 = 10_957;
 /// Microseconds from 1970-01-01 to 2000-01-01.
 pub(crate) const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+
+/// The characters of numbers, times, booleans and UUIDs.
+pub(super) fn is_plain_character(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.: ".contains(&byte)
+}
 
 /// A column of a batch.
 pub(super) struct CellColumn<'a> {
@@ -148,13 +153,42 @@ impl<'a> CellColumn<'a> {
         matches!(self.values, CellValues::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
+    /// Whether the texts of the values have no other characters than [`is_plain_character`] takes.
+    pub(super) fn is_plain(&self) -> bool {
+        match &self.values {
+            CellValues::Null
+            | CellValues::Bool(_)
+            | CellValues::Int8(_)
+            | CellValues::Int16(_)
+            | CellValues::Int32(_)
+            | CellValues::Int64(_)
+            | CellValues::UInt8(_)
+            | CellValues::UInt16(_)
+            | CellValues::UInt32(_)
+            | CellValues::Float32(_)
+            | CellValues::Float64(_)
+            | CellValues::Numeric
+            | CellValues::Date(_)
+            | CellValues::Time(_)
+            | CellValues::Timestamp(..)
+            | CellValues::Oid(_)
+            | CellValues::Uuid(_) => true,
+            CellValues::Interval(_)
+            | CellValues::Text(_)
+            | CellValues::Char(_)
+            | CellValues::Blob(_)
+            | CellValues::List(_)
+            | CellValues::Other => false,
+        }
+    }
+
     pub(super) fn has_nulls(&self) -> bool {
         matches!(self.values, CellValues::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.null_count() > 0)
     }
 
     /// Appends the value of a row after its length, or the mark of NULL.
     #[inline]
-    pub(super) fn write_with_length(&self, row: usize, format: WireFormat, out: &mut BytesMut, scratch: &mut String) {
+    pub(super) fn write_with_length(&self, row: usize, format: WireFormat, out: &mut Vec<u8>, scratch: &mut String) {
         if self.is_null(row) {
             out.put_i32(-1);
             return;
@@ -169,7 +203,7 @@ impl<'a> CellColumn<'a> {
     }
 
     /// Appends the text of a value that is not NULL.
-    pub(super) fn write_text(&self, row: usize, out: &mut BytesMut, scratch: &mut String) {
+    pub(super) fn write_text(&self, row: usize, out: &mut Vec<u8>, scratch: &mut String) {
         match &self.values {
             CellValues::Null => {}
             CellValues::Bool(values) => out.put_u8(if values.value(row) { b't' } else { b'f' }),
@@ -196,7 +230,7 @@ impl<'a> CellColumn<'a> {
     }
 
     /// PostgreSQL writes whole floats without `.0`, and infinity as a word.
-    fn put_float_text(&self, value: f64, row: usize, out: &mut BytesMut, scratch: &mut String) {
+    fn put_float_text(&self, value: f64, row: usize, out: &mut Vec<u8>, scratch: &mut String) {
         if value.is_infinite() {
             return out.put_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
         }
@@ -205,7 +239,7 @@ impl<'a> CellColumn<'a> {
     }
 
     /// Appends the binary form of a value that is not NULL.
-    pub(super) fn write_binary(&self, row: usize, out: &mut BytesMut, scratch: &mut String) {
+    pub(super) fn write_binary(&self, row: usize, out: &mut Vec<u8>, scratch: &mut String) {
         match &self.values {
             CellValues::Null => {}
             CellValues::Bool(values) => out.put_u8(u8::from(values.value(row))),
@@ -296,6 +330,6 @@ fn micros_since_2000(value: i64, unit: TimeUnit) -> i64 {
     micros.saturating_sub(EPOCH_MICROS)
 }
 
-pub(super) fn put_integer(value: impl itoa::Integer, out: &mut BytesMut) {
+pub(super) fn put_integer(value: impl itoa::Integer, out: &mut impl BufMut) {
     out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }

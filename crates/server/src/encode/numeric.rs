@@ -5,13 +5,13 @@
 //!    2       2       2       2       2 each        sign: 0 is +, 0x4000 is -
 //! ```
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 /// The mark of a negative value.
 pub(crate) const NEGATIVE: u16 = 0x4000;
 
 /// Appends the binary form of a decimal that is given as text: a sign, digits, a point, digits.
-pub(super) fn put_numeric(text: &str, out: &mut BytesMut) {
+pub(super) fn put_numeric(text: &str, out: &mut Vec<u8>) {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (NEGATIVE, digits),
         None => (0, text),
@@ -39,9 +39,7 @@ pub(super) fn put_numeric(text: &str, out: &mut BytesMut) {
     }
     let zeros = out[start + 8..].chunks_exact(2).take_while(|digit| *digit == [0, 0]).count();
     if zeros > 0 {
-        let kept = out.split_off(start + 8 + 2 * zeros);
-        out.truncate(start + 8);
-        out.unsplit(kept);
+        out.drain(start + 8..start + 8 + 2 * zeros);
         weight -= zeros as i16;
     }
     let count = ((out.len() - start - 8) / 2) as u16;

@@ -14,7 +14,10 @@ use super::is_word;
 
 /// Reads the statement if it is one of these.
 pub(super) fn parse_comment(parser: &mut Parser<'_>) -> Result<Option<Statement>, ParserError> {
-    let is_next = |place: usize, wanted: &str| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if is_word(word, wanted));
+    let is_next = |place: usize, wanted: &str| {
+        let token = &parser.peek_nth_token_ref(place).token;
+        matches!(token, Token::Word(word) if is_word(word, wanted))
+    };
     let is_macro = is_next(0, "comment") && is_next(1, "on") && (is_next(2, "macro") || is_next(2, "function"));
     if !is_macro {
         return Ok(None);

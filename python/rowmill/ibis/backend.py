@@ -147,15 +147,25 @@ class Backend(
 
     def list_tables(self, *, like=None, database=None):
         place = self._to_sqlglot_table(database)
-        if place.db:
-            schemas = C.table_schema.eq(sge.convert(place.db))
-        else:
-            # The temporary tables of the connection have a schema of their own.
-            [path] = self.con.execute("SELECT current_schemas(true)").fetchone()
-            own = [name for name in path if name.startswith(_TEMPORARY)]
-            schemas = C.table_schema.isin(*map(sge.convert, [self.current_database, *own]))
-        query = sg.select("table_name").distinct().from_(self._schemata(place.catalog or None, "tables")).where(schemas)
-        return self._filter_with_like([name for (name,) in self.raw_sql(query).fetchall()], like)
+        schema = C.table_schema.eq(sge.convert(place.db or self.current_database))
+        source = self._schemata(place.catalog or None, "tables")
+        found = self.raw_sql(sg.select("table_name").from_(source).where(schema)).fetchall()
+        names = {name for (name,) in found}
+        if not place.db:
+            names |= self._temporary_tables()
+        return self._filter_with_like(sorted(names), like)
+
+    def _temporary_tables(self):
+        """The temporary tables and views of this connection, among those of all connections."""
+        rows = self.con.execute(
+            f"SELECT DISTINCT table_name FROM information_schema.tables WHERE table_schema LIKE '{_TEMPORARY}%'"
+        )
+        own = set()
+        for (name,) in rows.fetchall():
+            with contextlib.suppress(rowmill.ProgrammingError):
+                self.con._describe(f"SELECT * FROM {self._quoted(name, database='pg_temp').sql(self.dialect)}")
+                own.add(name)
+        return own
 
     # Schemas.
 

@@ -23,7 +23,8 @@ pub(super) fn parse_comment(parser: &mut Parser<'_>) -> Result<Option<Statement>
         return Ok(None);
     }
     (0..3).for_each(|_| parser.advance_token());
-    parser.parse_keyword(Keyword::TABLE);
+    // A macro that gives a table is named in the same way.
+    let _ = parser.parse_keyword(Keyword::TABLE);
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let object_name = parser.parse_object_name(false)?;
     // A macro has one form only, so its parameters need not be read.

@@ -29,7 +29,11 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("TRUNCATE", "Removes all rows of a table.", "TRUNCATE TABLE visits"),
     info("COPY", "Loads a file into a table, or writes a table or a query to a file.", "COPY visits FROM 'visits.csv'"),
     info("CREATE TABLE", "Makes a table.", "CREATE TABLE visits (page TEXT NOT NULL, seconds INTEGER)"),
-    info("CREATE INDEX", "Makes an index of a table with a primary key.", "CREATE INDEX by_pieces ON stock (pieces)"),
+    info(
+        "CREATE INDEX",
+        "Makes an index of a table with a primary key. Another table only lists it.",
+        "CREATE INDEX by_pieces ON stock (pieces)",
+    ),
     info("CREATE VIEW", "Gives a query a name.", "CREATE VIEW long_visits AS SELECT * FROM visits WHERE seconds > 60"),
     info(
         "CREATE MATERIALIZED VIEW",

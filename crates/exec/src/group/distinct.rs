@@ -357,6 +357,10 @@ impl DistinctCounts {
 
     /// The result of `work`. `None` if memory was refused, to this worker or to another one.
     fn unless_refused<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+        if self.is_refused.load(Ordering::Acquire) {
+            // The parts that `work` would join may be gone.
+            return Ok(None);
+        }
         match work() {
             Err(error) if error.kind() == ErrorKind::MemoryLimit => self.is_refused.store(true, Ordering::Release),
             result if !self.is_refused.load(Ordering::Acquire) => return result.map(Some),
@@ -411,7 +415,10 @@ impl CutPairs {
         }
         let pairs = listed.iter().map(|(_, pairs)| pairs.len()).sum::<usize>()
             + values.iter().map(|values: &ArrayRef| values.len()).sum::<usize>();
-        let per_range = (lists.len() * size.values_per_list).clamp(size.pairs, size.pairs_max);
+        // Each list costs some allocations for each range of texts, so such ranges are as large as the cache allows.
+        let is_narrow = width_of(&kind.arrow()).is_some_and(|width| width <= u64::BITS);
+        let pairs_min = if is_narrow { size.pairs } else { size.pairs_max };
+        let per_range = (lists.len() * size.values_per_list).clamp(pairs_min, size.pairs_max);
         let ranges = (pairs / per_range).max(bytes / size.bytes).max(1);
         Ok(CutPairs { lists: CutLists::new(lists, &values, kind, ranges)?, listed, loose })
     }

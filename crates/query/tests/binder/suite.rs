@@ -150,6 +150,7 @@ const CHANGING: &[&str] = &[
     "copy_types",
     "enum",
     "export_database",
+    "index_lists",
     "map",
     "materialized",
     "materialized_view",

@@ -67,7 +67,7 @@ impl ValueNumbers {
         }
     }
 
-    /// Replaces `numbers` by the numbers of values, of which none is NULL.
+    /// Replaces `numbers` by the numbers of values, none of them NULL.
     pub(super) fn number(&mut self, values: ArrayRef, numbers: &mut Vec<u64>) -> Result<()> {
         numbers.clear();
         match self {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rowmill::{Database, Options};
 use rowmill_server::{Server, ServerLimits, ServerOptions};
 
-/// The panics of all threads. A server goes on after a panic of one of its connections, so that the target would not see
-/// it.
+/// The panics of all threads. A server goes on after a panic of one of its connections, so that the target would not
+/// see it.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a request of HTTP waits for its answer before it ends. A request whose client has ended its side is
@@ -40,8 +40,8 @@ pub(crate) fn server() -> &'static Server {
     })
 }
 
-/// Sends bytes, waits for the first answer for the time `wait`, ends the sending side and reads to the end. Panics if the
-/// server neither answers nor ends the connection, or if one of its threads has panicked.
+/// Sends bytes, waits for the first answer for the time `wait`, ends the sending side and reads to the end. Panics if
+/// the server neither answers nor ends the connection, or if one of its threads has panicked.
 pub(crate) fn exchange(address: Option<SocketAddr>, bytes: &[u8], wait: Option<Duration>) {
     let mut stream = TcpStream::connect(address.expect("an address")).expect("a connection");
     // A server that refuses the first bytes may close before it reads the others.

@@ -2,8 +2,9 @@
 //!
 //! The Python package `rowmill` wraps this module. Statements run without Python's lock, and Ctrl-C cancels them.
 //!
-//! - `connection`: connections, which cursors share. `open_databases`: the directories that are open. `shared`: the database connection itself, and how a statement runs
-//!   beside Python. `cursor`: statements and their rows. `frames`: variables of Python as tables.
+//! - `connection`: connections, which cursors share. `open_databases`: the directories that are open. `shared`: the
+//!   database connection itself, and how a statement runs beside Python. `cursor`: statements and their rows. `frames`:
+//!   variables of Python as tables.
 //! - `functions`: functions of Python as functions of SQL.
 //! - `parameters`: Python values as parameters. `appender`: rows of Python values without SQL.
 //! - `result`: the rows of a statement. `cells`: their values as Python values. `calendar`: dates and times.

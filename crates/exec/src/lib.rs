@@ -5,8 +5,8 @@
 //!
 //! - `operator`: makes operators of a plan. `batch`: the interface between operators. `collect`: runs them to the end.
 //! - `workers`, `share`, `phase`, `spin`: threads, and the work that they share.
-//! - `scan`: rows of tables by page frames. `predicate`, `computed_condition`, `like`, `key_filter`, `lookahead`: the rows
-//!   that need not be read.
+//! - `scan`: rows of tables by page frames. `predicate`, `computed_condition`, `like`, `key_filter`, `lookahead`: the
+//!   rows that need not be read.
 //! - `expression`, `function`, `arithmetic`, `case`: values of expressions. `filter`, `project`: batches of them.
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
 //! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.

@@ -1,5 +1,5 @@
-//! The time zone of the session, in which texts of instants without an offset are read and in which clocks and calendars
-//! show instants.
+//! The time zone of the session, in which texts of instants without an offset are read and in which clocks and
+//! calendars show instants.
 //!
 //! The zone belongs to the thread while a statement is bound, and while its texts are read there. Casts and calls that
 //! depend on it become calls that name the zone (`typing`), so plans and the threads that run them need not know it. In

@@ -1,7 +1,7 @@
 //! Files over HTTP and of S3.
 //!
-//! A URL is read by the same readers as a path. They see an [`InputFile`](crate::input_file::InputFile) whose bytes come
-//! from the network:
+//! A URL is read by the same readers as a path. They see an [`InputFile`](crate::input_file::InputFile) whose bytes
+//! come from the network:
 //!
 //! ```text
 //! URL, pattern ─► store ─► listing ─► file ─┬─ reader   one request for the text from front to back

@@ -28,8 +28,8 @@ pub(crate) enum UnionPlace<'a> {
     Unknown,
 }
 
-/// Returns the conditions for a file, or `None` if no row of the file can meet them. `place` tells what the file has for
-/// each column.
+/// Returns the conditions for a file, or `None` if no row of the file can meet them. `place` tells what the file has
+/// for each column.
 pub(crate) fn predicates_for<'a>(
     predicates: &[Predicate],
     place: &dyn Fn(usize) -> UnionPlace<'a>,

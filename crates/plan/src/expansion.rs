@@ -1,7 +1,7 @@
 //! Functions that are short forms of other expressions. For example, `ago(i)` is `now() - i`.
 //!
-//! The binder replaces a call by the expression, so that these functions need no kernels and work wherever the expression
-//! does.
+//! The binder replaces a call by the expression, so that these functions need no kernels and work wherever the
+//! expression does.
 
 /// A function that stands for an expression.
 #[derive(Clone, Copy, Debug)]

@@ -412,17 +412,17 @@ impl Connection {
     }
 
     /// Returns an error unless the role of the connection may add rows to a table, as far as that is known without the
-    /// columns: it needs the right on at least one column. `table` may have its schema in front of it. A table that does
-    /// not exist is no error here.
+    /// columns: it needs the right on at least one column. `table` may have its schema in front of it. A table that
+    /// does not exist is no error here.
     pub fn check_append(&self, table: &str) -> Result<()> {
         let name = table.to_lowercase();
         let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, &name));
         self.session.check_append(schema, table, None)
     }
 
-    /// Returns the columns that get values when rows are added to a table: those that `columns` names, or all of them if
-    /// it is empty. Returns an error unless the role of the connection may add such rows. It need not be able to read
-    /// them. `table` may have its schema in front of it.
+    /// Returns the columns that get values when rows are added to a table: those that `columns` names, or all of them
+    /// if it is empty. Returns an error unless the role of the connection may add such rows. It need not be able to
+    /// read them. `table` may have its schema in front of it.
     pub fn append_schema(&mut self, table: &str, columns: &[&str]) -> Result<SchemaRef> {
         let name = table.to_lowercase();
         let (schema, table) =

@@ -52,9 +52,9 @@ impl Database {
         Ok(self.engine.snapshot()?.catalog().role(name).map(|role| LoginRole::of(role)))
     }
 
-    /// A secret that stays the same when the database is opened again, for the verifiers of names that do not exist. Such a
-    /// name must get the same salt before and after a restart, as a name that exists does. The secret changes if the
-    /// oldest role with a password gets another one. `None` without such a role.
+    /// A secret that stays the same when the database is opened again, for the verifiers of names that do not exist.
+    /// Such a name must get the same salt before and after a restart, as a name that exists does. The secret changes if
+    /// the oldest role with a password gets another one. `None` without such a role.
     pub fn secret_of_nobody(&self) -> Result<Option<ScramKey>> {
         let snapshot = self.engine.snapshot()?;
         let verifiers = snapshot.catalog().roles().filter(|role| role.verifier.is_some());

@@ -130,8 +130,8 @@ impl PgSession {
         Ok(())
     }
 
-    /// The columns that a COPY FROM STDIN fills. Returns an error if there is no such table or column, or no right to add
-    /// rows.
+    /// The columns that a COPY FROM STDIN fills. Returns an error if there is no such table or column, or no right to
+    /// add rows.
     fn filled_columns(&mut self, copy: &ClientCopy) -> Result<SchemaRef, WireError> {
         let names = copy.columns();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -20,7 +20,8 @@ const REMEMBERED_MAX: usize = 1_024;
 
 /// Checks who clients are.
 pub(crate) struct Doorkeeper {
-    /// A secret of this process. It makes the verifiers of names that do not exist if the database has no secret for it.
+    /// A secret of this process. It makes the verifiers of names that do not exist if the database has no secret for
+    /// it.
     secret: [u8; 32],
     /// The folders whose files roles may use that are no superusers.
     folders: FileFolders,

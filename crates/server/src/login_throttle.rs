@@ -8,8 +8,8 @@
 //!                             at once        longer, up to 5 s        and so is the right password
 //! ```
 //!
-//! A client with the right password never waits, because it may share its address with an attacker. A name is locked for
-//! an address only after dozens of wrong passwords, and only as long as further ones come.
+//! A client with the right password never waits, because it may share its address with an attacker. A name is locked
+//! for an address only after dozens of wrong passwords, and only as long as further ones come.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -79,8 +79,8 @@ impl LoginThrottle {
             }
         }
         let failures = buckets.entry(key(client, name)).or_insert(Failures { count: 0.0, counted: now });
-        // Failures beyond the limit must not count, or the name would stay locked for longer than the attack goes on. One
-        // more than the limit locks it for a second, so that one password is checked in each second.
+        // Failures beyond the limit must not count, or the name would stay locked for longer than the attack goes on.
+        // One more than the limit locks it for a second, so that one password is checked in each second.
         *failures = Failures { count: (failures.at(now) + 1.0).min(FAILURES_MAX + 1.0), counted: now };
         let beyond = (failures.count - FREE_MAX).max(0.0);
         WAIT_STEP.mul_f64(beyond).min(WAIT_MAX)

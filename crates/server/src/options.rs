@@ -21,8 +21,8 @@ pub struct ServerOptions {
     pub pg: Option<SocketAddr>,
     /// Where HTTP is spoken. `None` turns it off. Port 0 takes any free port.
     pub http: Option<SocketAddr>,
-    /// Where line protocol is taken over TCP. `None` turns it off. Port 0 takes any free port. The protocol has no login
-    /// and no encryption, so it must be an address of this machine, and serves only databases without users.
+    /// Where line protocol is taken over TCP. `None` turns it off. Port 0 takes any free port. The protocol has no
+    /// login and no encryption, so it must be an address of this machine, and serves only databases without users.
     pub line: Option<SocketAddr>,
     /// The certificate. Without one, clients cannot use TLS; with one, HTTP is HTTPS only.
     pub tls: Option<TlsFiles>,

@@ -29,9 +29,9 @@ const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a server that stops looks whether connections are left.
 const STOP_POLL: Duration = Duration::from_millis(10);
 
-/// The stack of a session thread: as large as that of a program's first thread. Planning a statement then needs no stack
-/// of its own, which would be mapped, touched and unmapped for each statement. Memory is only used as far as it is
-/// touched.
+/// The stack of a session thread: as large as that of a program's first thread. Planning a statement then needs no
+/// stack of its own, which would be mapped, touched and unmapped for each statement. Memory is only used as far as it
+/// is touched.
 const STACK_BYTES: usize = 8 << 20;
 
 /// What all connections share.

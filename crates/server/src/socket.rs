@@ -103,8 +103,8 @@ impl SessionSocket {
         }
     }
 
-    /// Reads bytes that must come, for example the next part of a COPY. Fails if the client stalls, if the server stops,
-    /// or if another connection ends this one.
+    /// Reads bytes that must come, for example the next part of a COPY. Fails if the client stalls, if the server
+    /// stops, or if another connection ends this one.
     fn read_more(&mut self, input: &mut BytesMut, stop: &StopSignal, ending: &EndSignal) -> io::Result<()> {
         let since = Instant::now();
         loop {

@@ -1,5 +1,5 @@
-//! `pg_advisory_lock(key)` and its forms: for one number or two, exclusive or shared, waiting or not, for the session or
-//! for the transaction.
+//! `pg_advisory_lock(key)` and its forms: for one number or two, exclusive or shared, waiting or not, for the session
+//! or for the transaction.
 
 use std::sync::Arc;
 

@@ -132,8 +132,8 @@ impl StatementContext {
         self.snapshot.catalog().schema(self.temporary.as_deref()?).map(|schema| &**schema)
     }
 
-    /// Returns the schema that a bare name of a relation means: that of a temporary table of this name, the first one of
-    /// the search path that has the relation, or else the first one.
+    /// Returns the schema that a bare name of a relation means: that of a temporary table of this name, the first one
+    /// of the search path that has the relation, or else the first one.
     pub(crate) fn schema_of(&self, relation: &str) -> String {
         let default = || DEFAULT_SCHEMA.to_owned();
         let catalog = self.snapshot.catalog();

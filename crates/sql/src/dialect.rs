@@ -123,8 +123,8 @@ fn begins_lambda(parser: &Parser) -> bool {
 }
 
 /// Whether the next tokens may be a function as an argument: not the first one of a function that takes a function of
-/// items, or the first one of `COLUMNS`, which takes a function of names. `known` has the answers for the arguments after commas that
-/// were asked for before, so that a long list is not read again for each of its items.
+/// items, or the first one of `COLUMNS`, which takes a function of names. `known` has the answers for the arguments
+/// after commas that were asked for before, so that a long list is not read again for each of its items.
 fn takes_lambda(parser: &Parser, known: &mut HashMap<usize, bool>) -> bool {
     let is_function = |parenthesis: usize, takes: &dyn Fn(&str) -> bool| {
         let name = previous(parser, parenthesis).map(|name| &parser.token_at(name).token);

@@ -1,7 +1,8 @@
 //! The connections that are open, over all hosts of a database, with what each of them does at the moment.
 //!
 //! A host, for example a server, enters a connection with [`ConnectionList::enter`] and tells when a statement begins
-//! and when the connection waits for its client again. Connections of programs that use the library are not in the list.
+//! and when the connection waits for its client again. Connections of programs that use the library are not in the
+//! list.
 
 use std::collections::BTreeMap;
 use std::fmt;

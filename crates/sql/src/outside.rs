@@ -1,5 +1,5 @@
-//! Results as others can read them: Arrow has no type for JSON and [numbered types](rowmill_base::NumberedType), so their
-//! values leave as texts. A column of JSON is marked as Arrow's extension type for JSON.
+//! Results as others can read them: Arrow has no type for JSON and [numbered types](rowmill_base::NumberedType), so
+//! their values leave as texts. A column of JSON is marked as Arrow's extension type for JSON.
 
 use std::sync::Arc;
 

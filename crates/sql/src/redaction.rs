@@ -12,7 +12,7 @@ pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     // Nearly all statements have no such word, and need no second look.
     let has_word =
         |word: &&str| sql.as_bytes().windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes()));
-    if !WORDS.iter().any(|word| has_word(&word)) {
+    if !WORDS.iter().any(has_word) {
         return Cow::Borrowed(sql);
     }
     let mut shown = String::with_capacity(sql.len());
@@ -22,7 +22,7 @@ pub fn without_passwords(sql: &str) -> Cow<'_, str> {
         shown.push_str(if is_next && is_text { "'***'" } else { lexeme.text });
         if lexeme.is_code() {
             let is_word = |word: &&str| lexeme.text.eq_ignore_ascii_case(word);
-            is_next = lexeme.kind == LexemeKind::Word && WORDS.iter().any(|word| is_word(&word));
+            is_next = lexeme.kind == LexemeKind::Word && WORDS.iter().any(is_word);
         }
     }
     Cow::Owned(shown)

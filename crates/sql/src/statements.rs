@@ -74,7 +74,7 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("ALTER TABLE", "Changes the definition of a table.", "ALTER TABLE visits ADD COLUMN country TEXT"),
     info(
         "COMMENT ON",
-        "Describes a table or a column for people; NULL removes the comment.",
+        "Describes a table, view, column, sequence, type or macro for people; NULL removes the comment.",
         "COMMENT ON COLUMN visits.page IS 'the path, without the host'",
     ),
     info("DROP", "Removes a table, view, materialized view, index, sequence, type or schema.", "DROP TABLE visits"),

@@ -140,8 +140,8 @@ impl PlannedParts {
     }
 }
 
-/// What the blocks store at the path of `keys` of the documents in column `column`. `None` if the documents must be read
-/// for it: if a block does not store it, or if blocks store different types.
+/// What the blocks store at the path of `keys` of the documents in column `column`. `None` if the documents must be
+/// read for it: if a block does not store it, or if blocks store different types.
 pub fn stored_part(rows: &dyn TableSource, column: usize, keys: &[String]) -> Result<Option<FoundPart>> {
     let table = rows.table();
     if rows.keyed().is_some() || rows.blocks().is_empty() {

@@ -6,8 +6,8 @@
 //! sessions compile their programs again. It conflicts with no other transaction, unless one drops a table.
 //!
 //! ANALYZE reads the whole table. It works at the pace of the background, so that transactions soon find a free
-//! processor. After it, the job rests for many times as long as it worked, and a table that grows fast is not read again
-//! and again.
+//! processor. After it, the job rests for many times as long as it worked, and a table that grows fast is not read
+//! again and again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

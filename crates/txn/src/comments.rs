@@ -1,8 +1,9 @@
 //! Comments: texts for people, on which no result depends. A view, a macro and a type keep the comment in their
 //! definitions.
 //!
-//! Those on tables and their columns are separate from the definition of the table, so that a comment does not change the definition. A column keeps
-//! its comment when it is renamed. The byte table is in `docs/file-format.md`, "Ordered base".
+//! Those on tables and their columns are separate from the definition of the table, so that a comment does not change
+//! the definition. A column keeps its comment when it is renamed. The byte table is in `docs/file-format.md`, "Ordered
+//! base".
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -84,8 +84,8 @@ impl Transaction {
         }
     }
 
-    /// Fails if the transaction emptied a table, created an index of it or forbade values in it, and another transaction
-    /// has changed its rows since.
+    /// Fails if the transaction emptied a table, created an index of it or forbade values in it, and another
+    /// transaction has changed its rows since.
     pub(crate) fn validate_definitions(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         self.validate_new_rules(current)?;
         if Arc::ptr_eq(&self.base.catalog, &self.changes.catalog) || current.keyed.commit() == self.base.keyed.commit()

@@ -46,8 +46,8 @@ pub struct MacroParameter {
 }
 
 impl Transaction {
-    /// Creates a macro, whose id and comment are ignored. With `replace`, it takes the place of a macro of that name and
-    /// keeps its comment.
+    /// Creates a macro, whose id and comment are ignored. With `replace`, it takes the place of a macro of that name
+    /// and keeps its comment.
     pub fn create_macro(&mut self, def: MacroDef, replace: bool) -> Result<()> {
         let older = self.catalog().macro_named(&def.name).cloned();
         if older.is_some() && !replace {

@@ -45,7 +45,8 @@ impl SpaceReturn {
         self.seen
     }
 
-    /// Gives back the space of pages that a checkpoint has replaced, unless `stop` is set or the next checkpoint is due.
+    /// Gives back the space of pages that a checkpoint has replaced, unless `stop` is set or the next checkpoint is
+    /// due.
     pub(crate) fn after_checkpoint(&mut self, engine: &Core, stop: &Cancel) {
         let begun = Instant::now();
         if begun < self.rest_until {

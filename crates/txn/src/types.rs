@@ -1,8 +1,8 @@
 //! Types that statements make: ENUM types with a name and labels.
 //!
 //! Types have names of their own, apart from tables and views, and belong to no schema. They take their ids from the
-//! counter of views. A column holds the whole definition of its type, so that a table can be read by itself. A change of
-//! a type therefore changes the definitions of all tables with a column of it. The byte table is in
+//! counter of views. A column holds the whole definition of its type, so that a table can be read by itself. A change
+//! of a type therefore changes the definitions of all tables with a column of it. The byte table is in
 //! `docs/file-format.md`, "Ordered base".
 
 use std::sync::Arc;

@@ -247,7 +247,8 @@ impl NumberedNative for i256 {
 }
 
 impl SqlType {
-    /// The type as which values leave the engine: TEXT instead of JSON and numbered types, also inside of lists and structs.
+    /// The type as which values leave the engine: TEXT instead of JSON and numbered types, also inside of lists and
+    /// structs.
     pub fn outside(&self) -> SqlType {
         match self {
             SqlType::Numbered(_) | SqlType::Json => SqlType::TEXT,

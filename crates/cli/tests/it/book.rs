@@ -1,10 +1,11 @@
 //! The examples of the documentation run: every page of `docs` and the READMEs, each in a folder of its own.
 //!
-//! - A block ```` ```sql ```` runs in the database `mydata` of the page's folder, ```` ```sh ```` in bash in that folder.
+//! - A block ```` ```sql ```` runs in the database `mydata` of the page's folder, ```` ```sh ```` in bash in that
+//!   folder.
 //! - A block ```` ```python ```` runs in that folder where Python (`PYTHON`, by default `python3`) has the modules.
-//! - A block ```` ```text ```` right after one of these must equal the output of that block on a terminal of 80 columns.
-//!   A line `...` matches any lines, and `...` within a line matches any text; the spaces of such a line do not count. If
-//!   a line begins with `ERROR`, the block must fail.
+//! - A block ```` ```text ```` right after one of these must equal the output of that block on a terminal of 80
+//!   columns. A line `...` matches any lines, and `...` within a line matches any text; the spaces of such a line do
+//!   not count. If a line begins with `ERROR`, the block must fail.
 //! - A reason after the language keeps a block from running: ```` ```sh not run: needs Docker ````.
 //! - A comment `<!-- sql`, `<!-- sh` or `<!-- stop the server` runs like a block and is not shown.
 //! - In a table, each piece of code in a column `Rowmill` runs as statements of the shell, and each piece in a column
@@ -76,7 +77,8 @@ fn is_as_expected(expected: &str, printed: &str) -> bool {
     lines_match(&expected, &printed)
 }
 
-/// Runs a step. Returns what it printed, or nothing if it was skipped, or the complaint if it did not do what the page says.
+/// Runs a step. Returns what it printed, or nothing if it was skipped, or the complaint if it did not do what the page
+/// says.
 fn run_step(place: &mut PagePlace, step: &Step) -> Result<Option<String>, String> {
     let ran = match step.action {
         Action::Sql => place.sql(&step.text),

@@ -1,5 +1,5 @@
-//! Casts and calls that depend on the time zone of the session. In another zone than UTC they become calls that name the
-//! zone, so that everything that evaluates an expression can keep to UTC:
+//! Casts and calls that depend on the time zone of the session. In another zone than UTC they become calls that name
+//! the zone, so that everything that evaluates an expression can keep to UTC:
 //!
 //! ```text
 //! CAST(instant AS DATE)              ->  CAST(at_time_zone(instant, zone) AS DATE)

@@ -175,7 +175,7 @@ impl MovingWindows {
         }
         if from < end || bytes.is_empty() {
             let until = range.end.min(end.max(from + self.window_bytes));
-            bytes.extend(self.file.fetch(vec![from..until])?);
+            bytes.extend(self.file.fetch(std::iter::once(from..until).collect())?);
             from = until;
         }
         let next = from..range.end.min(from + self.window_bytes);

@@ -180,8 +180,8 @@ fn per_day(kind: &SqlType) -> Option<i64> {
     }
 }
 
-/// Whether both are dates or timestamps whose units can be converted. The engine must convert between instants and local
-/// times of a time zone other than UTC.
+/// Whether both are dates or timestamps whose units can be converted. The engine must convert between instants and
+/// local times of a time zone other than UTC.
 fn are_moments(from: &SqlType, to: &SqlType) -> bool {
     let is_zoned = |kind: &SqlType| matches!(kind, SqlType::Timestamp { zoned: true, .. });
     let in_utc = session_zone().is_none() || is_zoned(from) == is_zoned(to);

@@ -66,8 +66,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Finds the column of the result with this name. A name that is derived from an expression, for example from a cast,
-    /// does not hide a column of FROM, so it counts only if `derived` says so.
+    /// Finds the column of the result with this name. A name that is derived from an expression, for example from a
+    /// cast, does not hide a column of FROM, so it counts only if `derived` says so.
     fn item_of_name<'i>(
         &self,
         ident: &ast::Ident,

@@ -5,9 +5,9 @@
 //!                                                FROM cities GROUP BY country
 //! ```
 //!
-//! `crate sql` turns the statement `PIVOT t ON c USING sum(x) GROUP BY g` into this form: each aggregate is the argument
-//! of `"pivot value"`, and the columns that stay are the arguments of `"pivot groups"`. A column without a list of values
-//! is read now, because its values name the columns of the result.
+//! `crate sql` turns the statement `PIVOT t ON c USING sum(x) GROUP BY g` into this form: each aggregate is the
+//! argument of `"pivot value"`, and the columns that stay are the arguments of `"pivot groups"`. A column without a
+//! list of values is read now, because its values name the columns of the result.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -341,8 +341,8 @@ pub(super) fn filter(plan: &mut Logical, condition: ScalarExpr) {
     *plan = Logical::Filter { input: Box::new(input), conditions: conjuncts(condition) };
 }
 
-/// Splits a chain of AND into its parts. A condition lets through only rows for which it is true, so operands of OR that
-/// are never true are left out.
+/// Splits a chain of AND into its parts. A condition lets through only rows for which it is true, so operands of OR
+/// that are never true are left out.
 pub(super) fn conjuncts(condition: ScalarExpr) -> Vec<ScalarExpr> {
     match condition.op {
         ExprOp::And(parts) => parts.into_iter().flat_map(conjuncts).collect(),

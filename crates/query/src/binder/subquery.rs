@@ -202,8 +202,8 @@ fn is_null_seen(list: &ScalarExpr, op: CompareOp, all: bool) -> bool {
     list.as_constant().is_none() && (has_column || all || op != CompareOp::Equal)
 }
 
-/// Makes the result of `ANY` or `ALL` NULL where its list is NULL. Without a list there are no items, for which `ANY` is
-/// false and `ALL` is true.
+/// Makes the result of `ANY` or `ALL` NULL where its list is NULL. Without a list there are no items, for which `ANY`
+/// is false and `ALL` is true.
 fn null_for_null(found: ScalarExpr, list: ScalarExpr, all: bool) -> ScalarExpr {
     let is_null = ExprOp::IsNull { value: Box::new(list), negated: all };
     let is_null = ScalarExpr::new(DataType::Boolean, is_null);

@@ -32,8 +32,8 @@ use crate::column_set::columns_of;
 const COMBINATIONS_MAX: f64 = 0.2;
 
 impl Lowerer<'_> {
-    /// Groups the rows of `input` by the columns of the keys and then by the keys, if that is cheaper. Otherwise returns
-    /// `input` unchanged.
+    /// Groups the rows of `input` by the columns of the keys and then by the keys, if that is cheaper. Otherwise
+    /// returns `input` unchanged.
     pub(super) fn column_groups(
         &mut self,
         group: &LogicalGroup,
@@ -56,8 +56,8 @@ impl Lowerer<'_> {
         self.last_group(&group, &grouped, aggregates).map(Ok)
     }
 
-    /// Makes the call `part`, if it writes a timestamp by a format, write the beginning of a unit of time. The beginning
-    /// is a new column, which is added to `units`.
+    /// Makes the call `part`, if it writes a timestamp by a format, write the beginning of a unit of time. The
+    /// beginning is a new column, which is added to `units`.
     fn write_unit(&mut self, part: &mut ScalarExpr, units: &mut Vec<(ColumnId, ScalarExpr)>) {
         let ExprOp::Call(function, arguments) = &mut part.op else { return };
         let is_char = function.name == "to_char";
@@ -82,8 +82,8 @@ impl Lowerer<'_> {
         *time = self.columns.expr(id);
     }
 
-    /// The columns and the `units` that the keys read, if one of the keys is a text of several of them or of a unit, and
-    /// if they have few combinations.
+    /// The columns and the `units` that the keys read, if one of the keys is a text of several of them or of a unit,
+    /// and if they have few combinations.
     fn columns_of_texts(
         &self,
         group: &LogicalGroup,

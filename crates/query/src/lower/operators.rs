@@ -69,8 +69,8 @@ impl Lowerer<'_> {
         self.filtered(LoweredRelation::new(Node::Scan(scan), ids), others)
     }
 
-    /// Takes the conditions from `others` that the scan can compute itself. It then reads the other columns only for the
-    /// rows that pass.
+    /// Takes the conditions from `others` that the scan can compute itself. It then reads the other columns only for
+    /// the rows that pass.
     fn computed_conditions(
         &self,
         scan: &LogicalScan,

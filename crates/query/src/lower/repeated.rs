@@ -29,8 +29,8 @@ impl Lowerer<'_> {
         Ok(input.over(Node::FirstRows { input: below, by }))
     }
 
-    /// Keeps the first row of each combination of `by` in the order of `keys`. A window finds these rows without sorting
-    /// all others, and only they are put in order.
+    /// Keeps the first row of each combination of `by` in the order of `keys`. A window finds these rows without
+    /// sorting all others, and only they are put in order.
     fn first_sorted_rows(
         &mut self,
         input: &Logical,

@@ -1,9 +1,9 @@
 //! Reads parts of documents as columns of the scan.
 //!
-//! Blocks store the scalars at frequent paths of documents as parts (`crates/storage/src/documents.rs`). Where all blocks
-//! of a table store a path with one type, `doc->>'a'` becomes a column of the scan, and so does
-//! `(doc->'a'->>'b')::BIGINT` if the type is BIGINT. From then on it is a column like any other, so conditions, zone maps,
-//! value lists and groupings need no rules of their own.
+//! Blocks store the scalars at frequent paths of documents as parts (`crates/storage/src/documents.rs`). Where all
+//! blocks of a table store a path with one type, `doc->>'a'` becomes a column of the scan, and so does
+//! `(doc->'a'->>'b')::BIGINT` if the type is BIGINT. From then on it is a column like any other, so conditions, zone
+//! maps, value lists and groupings need no rules of their own.
 //!
 //! A part has the values of its path and NULL elsewhere, as `->>` has. So it may replace the expression wherever the
 //! documents themselves are visible, also above an outer join, which makes both NULL.

@@ -1,6 +1,6 @@
-//! Parts of documents that blocks store by path: every query must answer as over whole documents, and the documents must
-//! be those of a keyed table, which stores texts. The documents are random, with values of several types at one path,
-//! NULLs, and keys that occur twice.
+//! Parts of documents that blocks store by path: every query must answer as over whole documents, and the documents
+//! must be those of a keyed table, which stores texts. The documents are random, with values of several types at one
+//! path, NULLs, and keys that occur twice.
 //!
 //! `ROWMILL_SEED` repeats a failure. `ROWMILL_LONG=1` tests more tables.
 

@@ -1,5 +1,5 @@
-//! The functions of PostgreSQL and DuckDB that this database has, counted from the lists in docs/functions. A list has a
-//! line for each function: its name, and `yes` or `no`. `ROWMILL_GOLDEN=write` writes the second word again.
+//! The functions of PostgreSQL and DuckDB that this database has, counted from the lists in docs/functions. A list has
+//! a line for each function: its name, and `yes` or `no`. `ROWMILL_GOLDEN=write` writes the second word again.
 
 use std::collections::BTreeMap;
 

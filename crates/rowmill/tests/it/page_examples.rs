@@ -1,5 +1,5 @@
-//! The examples in Rust of the README and of `docs/rust.md`. A test compares the pages with this file, and another one runs
-//! them.
+//! The examples in Rust of the README and of `docs/rust.md`. A test compares the pages with this file, and another one
+//! runs them.
 
 use std::process::Command;
 

@@ -1,8 +1,8 @@
 //! Rows of a program as `DataRow` messages, without a batch of Arrow between them.
 //!
 //! A statement on keyed tables finds a row in a microsecond or two. To put it into arrays and to resolve their types
-//! would take as long again. We do this for types whose values need no formatting of their own; results with a column of
-//! another type become a batch ([`EncodedBatch`](super::EncodedBatch)).
+//! would take as long again. We do this for types whose values need no formatting of their own; results with a column
+//! of another type become a batch ([`EncodedBatch`](super::EncodedBatch)).
 
 use bytes::{BufMut, BytesMut};
 use rowmill::arrow::datatypes::{Field, Schema};

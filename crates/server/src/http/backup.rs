@@ -1,8 +1,8 @@
 //! `GET /backup`: one state of the database as a tar file, for superusers.
 //!
 //! The backup is made in a folder beside the database, as `BACKUP DATABASE` makes it, and sent from there. The folder
-//! goes when the answer has been sent, or when the client goes away. We do not pack while we copy, because a slow client
-//! would keep an old state in use for a long time.
+//! goes when the answer has been sent, or when the client goes away. We do not pack while we copy, because a slow
+//! client would keep an old state in use for a long time.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,8 @@ enum LinePlace {
     Comment,
     /// The measurement and the tags, where a double quote is a character like any other.
     Names,
-    /// The fields and the time, outside of strings. A double quote in the name of a field is a character like any other.
+    /// The fields and the time, outside of strings. A double quote in the name of a field is a character like any
+    /// other.
     Fields,
     /// The place after the equals sign of a field, where a string may begin.
     Value,

@@ -1,8 +1,8 @@
 //! The operators `?`, `?|` and `?&`, which test the keys of JSON documents.
 //!
-//! A question mark is also a parameter. It is an operator after an operand, where no parameter can be, if it is followed
-//! by a text, a list or a parameter. After a keyword that may be the name of a column, only a text or a list tells:
-//! `data ? 'key'`.
+//! A question mark is also a parameter. It is an operator after an operand, where no parameter can be, if it is
+//! followed by a text, a list or a parameter. After a keyword that may be the name of a column, only a text or a list
+//! tells: `data ? 'key'`.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};

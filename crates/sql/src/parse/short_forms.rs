@@ -1,5 +1,5 @@
-//! Short forms of DuckDB that the parser's library does not know. We replace their tokens by plain SQL, or by calls that
-//! the binder (`rowmill_query`) reads:
+//! Short forms of DuckDB that the parser's library does not know. We replace their tokens by plain SQL, or by calls
+//! that the binder (`rowmill_query`) reads:
 //!
 //! ```text
 //! PIVOT t ON c USING sum(x) GROUP BY g  ->  SELECT * FROM t PIVOT ("pivot value"(sum(x)), "pivot groups"(g)
@@ -74,7 +74,7 @@ impl ShortForms<'_> {
                 Token::Word(word) if word.quote_style.is_none() => self.form_of_word(at, &word.value)?,
                 Token::Colon => self.prefix_alias(at),
                 Token::Mul => self.power(at),
-                Token::LParen => self.from_first(at),
+                Token::LParen => self.leading_from(at),
                 _ => None,
             };
             if found.is_some() {
@@ -129,7 +129,7 @@ impl ShortForms<'_> {
     }
 
     /// `(FROM t ...)` without SELECT, a query in parentheses. After the name of a function, FROM begins an argument.
-    fn from_first(&self, at: usize) -> Option<Replacement> {
+    fn leading_from(&self, at: usize) -> Option<Replacement> {
         let from = self.next(at + 1);
         if !self.is_word(from, "from") {
             return None;

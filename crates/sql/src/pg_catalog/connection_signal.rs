@@ -1,4 +1,5 @@
-//! `pg_cancel_backend(pid)` and `pg_terminate_backend(pid)`: end the statement of another connection, or the connection.
+//! `pg_cancel_backend(pid)` and `pg_terminate_backend(pid)`: end the statement of another connection, or the
+//! connection.
 //!
 //! A role may do so with connections of its own and of the roles that it is a member of, a superuser with all.
 

@@ -85,8 +85,8 @@ impl Session {
         self.run_from(origin, &statement, parameters)
     }
 
-    /// Runs the statements of a text in order and passes each outcome to `each`, with the time zone in which the session
-    /// shows instants. If one of them cannot be parsed, none runs.
+    /// Runs the statements of a text in order and passes each outcome to `each`, with the time zone in which the
+    /// session shows instants. If one of them cannot be parsed, none runs.
     pub fn run_all(
         &mut self,
         sql: &str,
@@ -419,7 +419,8 @@ impl ProgramData<'_> {
     }
 }
 
-/// Fills `values` with the values of the parameters, and after them the time if the program reads it. Returns that part.
+/// Fills `values` with the values of the parameters, and after them the time if the program reads it. Returns that
+/// part.
 fn on_stack<'v, 'p>(
     parameters: &[Param<'p>],
     clock: Option<ValueRef<'p>>,

@@ -55,8 +55,8 @@ fn run_all(session: &mut Session, folder: &Path, statements: &[Statement]) -> Re
     Ok(loaded)
 }
 
-/// Returns a `COPY` with the path of its file in the folder, if the file is there. Other programs write the path that the
-/// folder had.
+/// Returns a `COPY` with the path of its file in the folder, if the file is there. Other programs write the path that
+/// the folder had.
 fn in_folder(statement: &Statement, folder: &Path) -> Option<Statement> {
     let StatementBody::Copy(copy) = statement.body() else { return None };
     let path = folder.join(Path::new(&copy.path).file_name()?);

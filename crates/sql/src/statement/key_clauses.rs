@@ -5,8 +5,9 @@
 //! id BIGINT, ..., PRIMARY KEY (id), CONSTRAINT codes UNIQUE (code), CHECK (price > 0)
 //! ```
 //!
-//! A table with a primary key is a keyed table. Only a keyed table can have `UNIQUE` and foreign keys, because they need
-//! an index that finds a row by its values. Both kinds of tables can have `CHECK`. A constraint without a name gets one from its table and columns.
+//! A table with a primary key is a keyed table. Only a keyed table can have `UNIQUE` and foreign keys, because they
+//! need an index that finds a row by its values. Both kinds of tables can have `CHECK`. A constraint without a name
+//! gets one from its table and columns.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `CREATE MACRO`, `CREATE FUNCTION` in SQL, and `DROP MACRO`.
 //!
-//! A macro is kept as texts, which are parsed when the macro is made and at each use. The binder puts the arguments of a
-//! call in place of the parameters (`rowmill_query`).
+//! A macro is kept as texts, which are parsed when the macro is made and at each use. The binder puts the arguments of
+//! a call in place of the parameters (`rowmill_query`).
 
 use rowmill_base::{Error, ErrorKind, Result, Settings, ViewId, nearest};
 use rowmill_exec::aggregate;

@@ -1,5 +1,5 @@
-//! Operations of `ALTER TABLE` that write all rows of the table again: another type of a column, and a primary key for a
-//! columnar table.
+//! Operations of `ALTER TABLE` that write all rows of the table again: another type of a column, and a primary key for
+//! a columnar table.
 //!
 //! A query reads all rows in their new form before the table changes. They wait in memory, or in a temporary file, and
 //! are then inserted like the rows of an `INSERT`, so that conditions and keys are checked. If a row fails, the

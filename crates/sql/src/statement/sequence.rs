@@ -149,8 +149,8 @@ pub(super) fn counted_range(kind: &SqlType) -> Option<(i64, i64)> {
     }
 }
 
-/// Lets the sequence of a column whose type changes count to the end of the new type, if it counted to the end of the old
-/// one.
+/// Lets the sequence of a column whose type changes count to the end of the new type, if it counted to the end of the
+/// old one.
 pub(super) fn fit_sequence(
     transaction: &mut Transaction,
     sequence: TableId,

@@ -260,8 +260,8 @@ pub(super) fn create_materialized(catalog: &Catalog, table: &TableDef, qualifier
     format!("CREATE MATERIALIZED VIEW {qualifier}{name} ({columns}) {rule} AS {}", view.sql)
 }
 
-/// Returns the statements that create an equal table with its indexes. `counting` says how sequences of identity columns
-/// count, if not as they are defined.
+/// Returns the statements that create an equal table with its indexes. `counting` says how sequences of identity
+/// columns count, if not as they are defined.
 pub(super) fn create_table(
     catalog: &Catalog,
     table: &TableDef,
@@ -286,8 +286,8 @@ pub(super) fn create_table(
     format!("CREATE TABLE {name} ({}){clauses}{}", columns.join(", "), index_statements(table, &name))
 }
 
-/// Returns the statements that create the indexes of a table that are no constraints, each after a semicolon. An index that
-/// a foreign key has made for itself comes with the foreign key.
+/// Returns the statements that create the indexes of a table that are no constraints, each after a semicolon. An index
+/// that a foreign key has made for itself comes with the foreign key.
 fn index_statements(table: &TableDef, name: &str) -> String {
     let foreign_keys = table.keyed.as_ref().map_or(&[][..], |keyed| &keyed.foreign_keys);
     let is_of_key = |index: &IndexDef, key: &ForeignKeyDef| {
@@ -304,8 +304,8 @@ fn index_statements(table: &TableDef, name: &str) -> String {
     own.map(statement).collect()
 }
 
-/// Whether an index is written among the constraints of its table. A unique index is, too, if a foreign key of the table
-/// refers to the table itself by its columns, because that key needs it at once.
+/// Whether an index is written among the constraints of its table. A unique index is, too, if a foreign key of the
+/// table refers to the table itself by its columns, because that key needs it at once.
 fn is_in_table(table: &TableDef, index: &IndexDef) -> bool {
     let is_needed = |key: &ForeignKeyDef| {
         key.parent == table.id && index.parts.iter().map(|part| &part.column).eq(&key.parent_columns)

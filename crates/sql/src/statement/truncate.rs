@@ -44,8 +44,8 @@ pub(crate) fn run(work: &mut Work<'_>, truncate: &Truncate) -> Result<Outcome> {
     Ok(Outcome::Changed { tag: STATEMENT, rows })
 }
 
-/// Takes a table to which no other one of the list refers, because a table can be emptied only after those that refer to
-/// it. In a circle of references, takes any.
+/// Takes a table to which no other one of the list refers, because a table can be emptied only after those that refer
+/// to it. In a circle of references, takes any.
 fn next_table(tables: &mut Vec<Arc<TableDef>>) -> Option<Arc<TableDef>> {
     let is_parent = |table: &TableDef| {
         let referrers = table.keyed.iter().flat_map(|keyed| &keyed.referrers);

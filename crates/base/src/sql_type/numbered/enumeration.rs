@@ -4,8 +4,8 @@
 //! as numbers. Between the ranks of neighbours is a gap of 2^32, so that a label added later gets a rank between two
 //! others and no stored value changes. A label keeps its rank when it is renamed.
 //!
-//! A type is immutable. The process keeps each list of labels that it has seen and gives it a number, and the Arrow type
-//! of the values names the number: see [`EnumLabels::arrow`]. A changed type is another list with another number.
+//! A type is immutable. The process keeps each list of labels that it has seen and gives it a number, and the Arrow
+//! type of the values names the number: see [`EnumLabels::arrow`]. A changed type is another list with another number.
 //! Files never hold these numbers. They hold the list itself.
 
 use std::collections::{HashMap, HashSet};
@@ -113,7 +113,8 @@ impl EnumLabels {
 
     /// The labels with one more before the label at `place`, or after all of them.
     ///
-    /// Returns `InvalidDefinition` if there is no rank between the neighbours, which takes 32 labels added at one place.
+    /// Returns `InvalidDefinition` if there is no rank between the neighbours, which takes 32 labels added at one
+    /// place.
     pub fn with_label(&self, place: usize, text: &str) -> Result<Vec<EnumLabel>> {
         let below = place.checked_sub(1).map_or(0, |place| self.labels[place].rank);
         let above = self.labels.get(place).map_or(below + 2 * RANK_GAP, |label| label.rank);

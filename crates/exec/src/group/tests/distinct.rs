@@ -91,10 +91,10 @@ fn random_case(seed: u64, random: &mut StdRng) -> DistinctCase {
     let (data, mut group) = random_distinct(random);
     let mut rows = data.rows();
     let deleted: std::collections::BTreeSet<u64> =
-        (0..rows.len() as u64).filter(|_| seed % 3 == 0 && random.random_range(0..4) == 0).collect();
+        (0..rows.len() as u64).filter(|_| seed.is_multiple_of(3) && random.random_range(0..4) == 0).collect();
     let mut numbers = 0..;
     rows.retain(|_| numbers.next().is_some_and(|number| !deleted.contains(&number)));
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         let column = random.random_range(0..4);
         group.predicates.push(Predicate::IsNull { column, negated: true });
         rows.retain(|row| row[column] != ModelValue::Null);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{FileUnion, UnionOptions};
 
-/// Two folders of Parquet files: `year=2025` with the ids 0 to 1999, and `year=2026` with 2000 to 3999 and the columns in
-/// another order.
+/// Two folders of Parquet files: `year=2025` with the ids 0 to 1999, and `year=2026` with 2000 to 3999 and the columns
+/// in another order.
 fn years() -> (TempDir, Arc<FileUnion>) {
     let folder = folder();
     for (year, ids, order) in [(2025, 0..2_000, [0, 1, 2]), (2026, 2_000..4_000, [2, 0, 1])] {

@@ -1,7 +1,7 @@
 //! `MAP(TEXT, INTEGER)`: the parser knows the type as `MAP<TEXT, INTEGER>`.
 //!
-//! `map(keys, values)` is a function, too. Its arguments are lists, and no list is written like a type with parameters: a
-//! word before brackets without an index, several words, or one of few names before parentheses. Two single words are
+//! `map(keys, values)` is a function, too. Its arguments are lists, and no list is written like a type with parameters:
+//! a word before brackets without an index, several words, or one of few names before parentheses. Two single words are
 //! types if both are names of types, or where only a type can be: after `::` and after the name of a column.
 
 use std::ops::Range;

@@ -76,7 +76,8 @@ impl ShortForms<'_> {
         follows_table && self.token(self.next(at + 1)) == Some(&Token::LParen)
     }
 
-    /// The contents of `PIVOT (aggregates FOR c IN (...) ... GROUP BY g)`. The library reads one column without GROUP BY.
+    /// The contents of `PIVOT (aggregates FOR c IN (...) ... GROUP BY g)`. The library reads one column without GROUP
+    /// BY.
     fn pivot_clause(&self, open: usize) -> Result<Option<Replacement>> {
         let close = self.end_of(open + 1, &[]);
         let columns = self.end_of(open + 1, &["for"]);

@@ -13,10 +13,15 @@ use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Node, Predicate, Sca
 
 use super::relation::{LoweredRelation, RelationSource};
 use super::{Lowerer, SourceScan, predicate};
-use crate::column_set::ColumnSet;
+use crate::column_set::{ColumnSet, columns_of};
 
 /// The rows that we assume for a source that does not know its number of rows.
 const ROWS_OF_A_SOURCE: u64 = 100_000;
+
+/// The share of rows from which a condition on several columns is left to a filter, if all columns that are read are
+/// numbers. With `l_commitdate < l_receiptdate`, true for 63 % of the rows, queries 4, 12 and 21 of TPC-H take 7 to 13 %
+/// longer if the scan computes it.
+const DENSE_SHARE: f64 = 0.4;
 
 /// Terms at most of an expression that waits for its readers.
 const WAITING_TERMS_MAX: usize = 2_000;
@@ -43,7 +48,7 @@ impl Lowerer<'_> {
                 None => others.push(condition.clone()),
             }
         }
-        let computed = self.computed_conditions(scan, &predicates, &mut others)?;
+        let computed = self.computed_conditions(scan, needed, &predicates, &mut others)?;
         predicates.extend(computed);
         let mut read = needed.clone();
         others.iter().for_each(|condition| read.add_columns_of(condition));
@@ -74,6 +79,7 @@ impl Lowerer<'_> {
     fn computed_conditions(
         &self,
         scan: &LogicalScan,
+        needed: &ColumnSet,
         predicates: &[Predicate],
         others: &mut Vec<ScalarExpr>,
     ) -> Result<Vec<Predicate>> {
@@ -93,9 +99,17 @@ impl Lowerer<'_> {
             row_number: false,
             schema: Arc::new(Schema::empty()),
         });
+        // Numbers of most rows are read and filtered as a whole faster than row by row.
+        let are_dear = |id: &ColumnId| !self.kind(*id).is_primitive();
+        let reads_dear_columns = scan.columns.iter().any(|(id, _)| needed.contains(*id) && are_dear(id));
         let mut computed = Vec::with_capacity(computable.len());
         for mut condition in computable {
             let share = self.estimator.share_of_rows(&all, &condition, &position);
+            let is_of_several = columns_of([&condition]).iter().nth(1).is_some();
+            if is_of_several && share >= DENSE_SHARE && !reads_dear_columns {
+                others.push(condition);
+                continue;
+            }
             condition.rewrite(&mut |part| {
                 if let ExprOp::Column(id) = &mut part.op {
                     *id = columns[position(*id).expect("a condition that is computed reads columns of the table")];

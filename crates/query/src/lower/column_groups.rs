@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A text of several columns must be made for each row and hashed as a whole. Grouping by the columns themselves is
-//! cheaper, and the texts are then made once for each combination of their values. The text of a time is the same for
-//! all times of the smallest unit that its format writes. We do this if the combinations are far fewer than the rows
-//! and if the aggregates can be combined from parts.
+//! cheaper, and the texts are then made once for each combination of their values. All times of the smallest unit that
+//! a format writes have one text. We should do this only if the combinations are far fewer than the rows, and we can do
+//! it only if the aggregates can be combined from parts.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
@@ -23,7 +23,6 @@ use rowmill_plan::logical::LogicalGroup;
 use rowmill_plan::{ColumnId, ExprOp, ScalarExpr, Volatility};
 
 use super::Lowerer;
-use super::eager_group::EagerGroup;
 use super::grouping_sets::is_of_parts;
 use super::relation::LoweredRelation;
 use crate::column_set::columns_of;
@@ -52,7 +51,7 @@ impl Lowerer<'_> {
         with_units.derived.extend(units.iter().cloned());
         let Some(keys) = self.columns_of_texts(&group, &with_units, &units) else { return Ok(Err(input)) };
         let own = &with_units;
-        let (grouped, aggregates) = self.first_group(&group, own, own, &EagerGroup { relation: 0, keys })?;
+        let (grouped, aggregates) = self.first_group(&group, own, own, &keys)?;
         self.last_group(&group, &grouped, aggregates).map(Ok)
     }
 

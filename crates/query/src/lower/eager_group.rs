@@ -28,11 +28,11 @@ const GROUPS_MAX: f64 = 0.5;
 const COST_MAX: f64 = 0.8;
 
 /// A relation that may be grouped first.
-pub(super) struct EagerGroup {
+struct EagerGroup {
     /// Its position in the graph.
-    pub(super) relation: usize,
+    relation: usize,
     /// Its columns that are read above the grouping.
-    pub(super) keys: Vec<ColumnId>,
+    keys: Vec<ColumnId>,
 }
 
 /// An aggregate that combines the aggregates of groups.
@@ -78,7 +78,7 @@ impl Lowerer<'_> {
         let input = LoweredRelation { source: RelationSource::Joins(graph), ids, derived };
         let Some((graph, eager)) = self.cheapest_eager(group, &input) else { return Ok(Err(input)) };
         let own = graph.relations()[eager.relation].clone();
-        let (grouped, aggregates) = self.first_group(group, &input, &own, &eager)?;
+        let (grouped, aggregates) = self.first_group(group, &input, &own, &eager.keys)?;
         let mut graph = graph.clone();
         graph.replace(eager.relation, grouped);
         let mut needed: ColumnSet = aggregates.iter().flat_map(|total| total.parts.iter().copied()).collect();
@@ -139,20 +139,20 @@ impl Lowerer<'_> {
         Some((graph, cheapest?.1))
     }
 
-    /// Groups the relation. Returns the groups, and the aggregates of the query over them.
+    /// Groups the relation `own` by the columns `key_ids`. Returns the groups, and the aggregates of the query over them.
     pub(super) fn first_group(
         &mut self,
         group: &LogicalGroup,
         input: &LoweredRelation,
         own: &LoweredRelation,
-        eager: &EagerGroup,
+        key_ids: &[ColumnId],
     ) -> Result<(LoweredRelation, Vec<TotalAggregate>)> {
-        let mut keys = Vec::with_capacity(eager.keys.len());
-        let columns: Vec<ScalarExpr> = eager.keys.iter().map(|id| self.columns.expr(*id)).collect();
+        let mut keys = Vec::with_capacity(key_ids.len());
+        let columns: Vec<ScalarExpr> = key_ids.iter().map(|id| self.columns.expr(*id)).collect();
         for column in &columns {
             keys.push(self.key(column, own)?);
         }
-        let (mut parts, mut aggregates, mut ids) = (Vec::new(), Vec::new(), eager.keys.clone());
+        let (mut parts, mut aggregates, mut ids) = (Vec::new(), Vec::new(), key_ids.to_vec());
         for (_, call) in &group.aggregates {
             let mut call = AggregateCall::clone(call);
             call.arguments.iter_mut().chain(&mut call.filter).for_each(|expr| *expr = input.resolve(expr));

@@ -59,7 +59,7 @@ enum CharFormat {
     /// A format of strftime.
     Strftime {
         items: Vec<Item<'static>>,
-        /// The pieces that write the same for the years from 1 to 9999.
+        /// Our own pieces of the format, which we use for the years from 1 to 9999 because they are faster.
         pieces: Option<Vec<PatternPiece>>,
     },
     /// A format of PostgreSQL.
@@ -85,7 +85,7 @@ impl CharFormat {
     }
 }
 
-/// The piece that writes the same as an item of strftime, but faster, for the years from 1 to 9999.
+/// Our own piece for an item of strftime. For the years from 1 to 9999 both write equal texts.
 fn own_piece(item: &Item<'static>) -> Option<PatternPiece> {
     let part = match item {
         Item::Literal(text) | Item::Space(text) => return Some(PatternPiece::Literal((*text).to_owned())),

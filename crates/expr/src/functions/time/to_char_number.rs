@@ -231,7 +231,7 @@ struct NumberWriter<'p> {
 }
 
 impl NumberWriter<'_> {
-    /// Writes the sign that stands before the first digit.
+    /// Writes the sign before the first digit.
     fn sign_before_digits(&mut self) {
         if self.is_sign_written {
             return;

@@ -22,6 +22,8 @@ pub struct Forced {
     pub spills: bool,
     /// Makes groupings work by slices of time whenever they can.
     pub slices: bool,
+    /// Makes sorts leave texts in their table whenever they can.
+    pub late_sorts: bool,
 }
 
 /// The way in which rows find their groups.

@@ -13,7 +13,7 @@
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
 //! - `join`, `ordered_join`, `sliced_join`, `single_row`: joins, and the check of scalar subqueries. `union`,
 //!   `set_all`: set operations.
-//! - `sort`, `limit`: orders and limits.
+//! - `sort`, `late_sort`, `limit`: orders and limits.
 //! - `time_slices`: slices of time, in which groupings, fills and joins of the operators above work.
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
@@ -38,6 +38,7 @@ pub mod group;
 mod hash;
 pub mod join;
 mod key_filter;
+mod late_sort;
 mod latest;
 mod like;
 mod limit;

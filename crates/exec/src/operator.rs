@@ -36,6 +36,7 @@ use crate::forced::forced;
 use crate::function::VectorFunction;
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{HashJoin, JoinRequest};
+use crate::late_sort::{LateSort, SortInput};
 use crate::latest::{LatestRequest, LatestRows};
 use crate::limit::Limit;
 use crate::lookahead::looking_ahead;
@@ -47,7 +48,7 @@ use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
 use crate::sliced_group::{GroupSlices, SLICED_GROUPS_MIN, SlicedGroup};
-use crate::sort::{Sort, SortRequest};
+use crate::sort::{Sort, SortRequest, TOP_ROWS_MAX as TOP_ROWS_OF_SORT_MAX};
 use crate::union::Union;
 use crate::unnest::{Unnest, UnnestRequest};
 use crate::values::ReadyBatches;
@@ -167,11 +168,8 @@ impl Builder {
                     _ => Wish::All,
                 };
                 let input = self.build_below(input, wish, &mut operator)?;
-                let exprs = exprs.iter().map(|expr| match expr {
-                    Expr::Column(column) => Projected::Column(*column),
-                    Expr::Function(function) => Projected::Function(Arc::clone(&self.functions[*function])),
-                });
-                Project::new(input, exprs.collect(), schema, self.cancel.clone())
+                let exprs = exprs.iter().map(|expr| self.projected(*expr)).collect();
+                Project::new(input, exprs, schema, self.cancel.clone())
             }
             Node::Group { input, group, schema, rows } => match adapted(group, schema, &self.functions)? {
                 None => {
@@ -219,23 +217,29 @@ impl Builder {
                     self.indexed_ordered_join(join, (broker, temp), &mut operator)?
                 }
             }
-            Node::Sort { input, keys, skip, rows } => {
-                let wish = match rows {
-                    Some(rows) if self.early_filters => Wish::Top { keys, rows: skip + rows },
-                    _ => Wish::All,
-                };
-                let input = self.build_below(input, wish, &mut operator)?;
-                let request = SortRequest {
-                    keys: keys.clone(),
+            Node::Sort { input, keys, skip, rows, rows_below } => {
+                let request = |schema: &SchemaRef, keys: &[SortKey]| SortRequest {
+                    keys: keys.to_vec(),
                     skip: *skip,
                     rows: *rows,
-                    schema: Arc::clone(input.schema()),
+                    schema: Arc::clone(schema),
                     batch_rows: self.batch_rows,
                     cancel: self.cancel.clone(),
-                    broker,
+                    broker: broker.clone(),
                     temp,
                 };
-                Sort::new(input, request)?
+                if let Some((sort, of_input)) = self.late_sort(input, (keys, *skip, *rows), *rows_below, &broker)? {
+                    operator.inputs.push(of_input);
+                    Sort::with_late_rows(sort.source, request(input.schema(), &sort.keys), sort.late)?
+                } else {
+                    let wish = match rows {
+                        Some(rows) if self.early_filters => Wish::Top { keys, rows: skip + rows },
+                        _ => Wish::All,
+                    };
+                    let input = self.build_below(input, wish, &mut operator)?;
+                    let request = request(input.schema(), keys);
+                    Sort::new(input, request)?
+                }
             }
             Node::Window(window) => {
                 let input = self.build_below(&window.input, Wish::All, &mut operator)?;
@@ -426,6 +430,48 @@ impl Builder {
         Project::new(source, columns, &scan.schema, self.cancel.clone())
     }
 
+    /// A sort of the rows of a columnar table that reads their texts afterwards, and the operator below it. `below` is
+    /// the estimated number of rows, if the scan has conditions. `None` if the texts should be sorted with the rows.
+    fn late_sort(
+        &self,
+        node: &Node,
+        (keys, skip, rows): (&[SortKey], usize, Option<usize>),
+        below: Option<f64>,
+        broker: &Broker,
+    ) -> Result<Option<(LateSort, Operator)>> {
+        let (exprs, scan) = match node {
+            Node::Project { input, exprs, .. } => (Some(exprs), self.columnar_scan(input)),
+            _ => (None, self.columnar_scan(node)),
+        };
+        // Of a few first rows, the scan itself reads other columns late.
+        let Some(scan) = scan.filter(|_| rows.is_none_or(|rows| skip + rows > TOP_ROWS_OF_SORT_MAX)) else {
+            return Ok(None);
+        };
+        let table = &self.tables[scan.table];
+        let columns = match exprs {
+            Some(exprs) => exprs.iter().map(|expr| self.projected(*expr)).collect(),
+            None => (0..scan.columns.len()).map(Projected::Column).collect(),
+        };
+        let rows_below = below.unwrap_or(table.row_count() as f64);
+        let input = SortInput {
+            table,
+            scan: self.scan_request(scan, Wish::All),
+            columns,
+            schema: node.schema(),
+            rows: rows_below,
+            shown: rows.map_or(rows_below, |rows| rows_below.min((skip + rows) as f64)),
+        };
+        let Some(mut sort) = LateSort::new(input, keys, broker)? else { return Ok(None) };
+        let (source, measured) = watched(sort.source, self.early_filters);
+        sort.source = source;
+        let mut operator = Operator::of_scan(&sort.metrics);
+        if exprs.is_some() {
+            operator = Operator { inputs: vec![operator], ..Operator::default() };
+        }
+        operator.measured = Some(measured);
+        Ok(Some((sort, operator)))
+    }
+
     /// A FILL over a grouping that can be cut into slices of time. It sorts each slice by itself, so the sort and the
     /// grouping below it are not built.
     fn sliced_fill(
@@ -434,7 +480,7 @@ impl Builder {
         (broker, temp): (&Broker, &TempSpace),
         operator: &mut Operator,
     ) -> Result<Option<Arc<SlicedFill>>> {
-        let Node::Sort { input: grouping, keys, skip: 0, rows: None } = &*fill.input else { return Ok(None) };
+        let Node::Sort { input: grouping, keys, skip: 0, rows: None, .. } = &*fill.input else { return Ok(None) };
         let Node::Group { input, group, schema, rows } = &**grouping else { return Ok(None) };
         let is_in_order = keys.iter().map(|key| key.column).eq(fill.keys.iter().copied().chain([fill.bucket]));
         let Some(scan) = self.columnar_scan(input).filter(|_| is_in_order && fill.origin.is_none()) else {
@@ -542,6 +588,14 @@ impl Builder {
             temp,
             metrics: Arc::default(),
             counts_workers: true,
+        }
+    }
+
+    /// The column of a projection that has the values of `expr`.
+    fn projected(&self, expr: Expr) -> Projected {
+        match expr {
+            Expr::Column(column) => Projected::Column(column),
+            Expr::Function(function) => Projected::Function(Arc::clone(&self.functions[function])),
         }
     }
 
@@ -665,14 +719,14 @@ impl VectorFunction for BlobColumn {
 
 /// A function whose columns are at other places.
 #[derive(Debug)]
-struct Moved {
+pub(crate) struct Moved {
     function: Arc<dyn VectorFunction>,
     columns: Vec<usize>,
 }
 
 impl Moved {
     /// Wraps `function` so that it reads column `places[i]` where it used to read column `i`.
-    fn new(function: Arc<dyn VectorFunction>, places: &[usize]) -> Moved {
+    pub(crate) fn new(function: Arc<dyn VectorFunction>, places: &[usize]) -> Moved {
         let columns = function.columns().iter().map(|column| places[*column]).collect();
         Moved { function, columns }
     }

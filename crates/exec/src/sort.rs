@@ -55,13 +55,14 @@ pub(crate) use self::ranges::SAMPLES_PER_RANGE;
 use self::run::RunFormat;
 use self::sorting::Sorting;
 use crate::batch::{BatchSource, Batches};
+use crate::late_sort::LateRows;
 use crate::share::{share, with_nulls};
 
 /// The name of the operator in errors.
 const OWNER: &str = "ORDER BY";
 
 /// A worker keeps only the first rows if at most this many are asked for. Otherwise it keeps all rows.
-const TOP_ROWS_MAX: usize = 1 << 16;
+pub(crate) const TOP_ROWS_MAX: usize = 1 << 16;
 
 /// The options of a sort key in Arrow's terms.
 fn options(key: &SortKey) -> SortOptions {
@@ -108,16 +109,31 @@ enum EntryForm {
 impl Sort {
     /// Prepares to sort `input`. Reads nothing. Fails for a key of a type that has no order.
     pub fn new(input: Arc<dyn BatchSource>, request: SortRequest) -> Result<Arc<Sort>> {
+        Sort::prepared(input, request, None)
+    }
+
+    /// Prepares to sort `input`, whose rows `late` turns into rows of the schema after they are in order. The keys are
+    /// columns of `input`.
+    pub(crate) fn with_late_rows(
+        input: Arc<dyn BatchSource>,
+        request: SortRequest,
+        late: Arc<LateRows>,
+    ) -> Result<Arc<Sort>> {
+        Sort::prepared(input, request, Some(late))
+    }
+
+    fn prepared(input: Arc<dyn BatchSource>, request: SortRequest, late: Option<Arc<LateRows>>) -> Result<Arc<Sort>> {
         let schema = with_nulls(&request.schema);
-        let layout = KeyLayout::new(request.keys.clone(), &schema)?;
+        let sorted = if late.is_some() { with_nulls(input.schema()) } else { Arc::clone(&schema) };
+        let layout = KeyLayout::new(request.keys.clone(), &sorted)?;
         // The size of entries is fixed here, once, so that the loops are compiled for it.
         let is_narrow = layout.is_narrow();
         let held = request.broker.spillable();
         let (layout, broker) = (Arc::new(layout), held.broker().clone());
-        let format = RunFormat { schema: Arc::clone(&schema), layout, broker };
+        let format = RunFormat { schema: sorted, layout, broker };
         let form = match is_narrow {
-            true => EntryForm::Narrow(Sorting::new(Arc::clone(&input), format, held, &request)),
-            false => EntryForm::Wide(Sorting::new(Arc::clone(&input), format, held, &request)),
+            true => EntryForm::Narrow(Sorting::new(Arc::clone(&input), format, (held, late), &request)),
+            false => EntryForm::Wide(Sorting::new(Arc::clone(&input), format, (held, late), &request)),
         };
         Ok(Arc::new(Sort { schema, request, input, form }))
     }

@@ -83,7 +83,7 @@ impl Node {
                 join.text(&of_left, &of_right, names.ordered_join_way(join))
             }
             Node::Window(window) => window_line(window, names),
-            Node::Sort { input, keys, skip, rows } => {
+            Node::Sort { input, keys, skip, rows, .. } => {
                 let of_input = InputNames::new(input, names);
                 let order: Vec<String> = keys.iter().map(|key| key_text(key, &of_input)).collect();
                 // With a limit the operator only keeps the first rows and does not sort everything.

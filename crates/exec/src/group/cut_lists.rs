@@ -24,7 +24,7 @@ use super::value_list::ValueList;
 use crate::sort::SAMPLES_PER_RANGE;
 
 /// The lists of a column, and rows outside of them, in ranges of values.
-pub(super) struct CutLists {
+pub(crate) struct CutLists {
     lists: Vec<ValueList>,
     loose: Vec<LooseRows>,
     borders: Borders,
@@ -43,7 +43,7 @@ struct LooseRows {
 
 impl CutLists {
     /// Cuts the values of lists and the values of rows outside of them, all of type `kind`, into about `ranges` ranges.
-    pub(super) fn new(lists: Vec<ValueList>, loose: &[ArrayRef], kind: &SqlType, ranges: usize) -> Result<CutLists> {
+    pub(crate) fn new(lists: Vec<ValueList>, loose: &[ArrayRef], kind: &SqlType, ranges: usize) -> Result<CutLists> {
         let borders = borders(&lists, loose, kind, ranges)?;
         let loose = loose.iter().map(|values| LooseRows::new(values, &borders)).collect::<Result<_>>()?;
         let ends = (0..borders.len()).map(|_| Mutex::default()).collect();
@@ -51,17 +51,17 @@ impl CutLists {
     }
 
     /// The number of ranges.
-    pub(super) fn ranges(&self) -> usize {
+    pub(crate) fn ranges(&self) -> usize {
         self.borders.len() + 1
     }
 
     /// The lists.
-    pub(super) fn lists(&self) -> &[ValueList] {
+    pub(crate) fn lists(&self) -> &[ValueList] {
         &self.lists
     }
 
     /// The slice of each list that is in the range with a number.
-    pub(super) fn slices(&self, number: usize) -> Result<Vec<Range<usize>>> {
+    pub(crate) fn slices(&self, number: usize) -> Result<Vec<Range<usize>>> {
         let ends = self.ends(number)?;
         let starts = number.checked_sub(1).map(|before| self.ends(before)).transpose()?;
         let slice = |list: usize| {
@@ -77,7 +77,7 @@ impl CutLists {
 
     /// The values of rows outside of lists that are in the range with a number: for each array of such rows its values
     /// there, with buffers of their own, and their indexes in the array.
-    pub(super) fn loose(&self, number: usize) -> impl Iterator<Item = (ArrayRef, &[u32])> {
+    pub(crate) fn loose(&self, number: usize) -> impl Iterator<Item = (ArrayRef, &[u32])> {
         self.loose.iter().map(move |loose| loose.in_range(number))
     }
 

@@ -16,7 +16,7 @@ use crate::scan::part::SharedBlock;
 
 /// The values of the rows that are in. Clones share the data.
 #[derive(Clone)]
-pub(super) struct ValueList {
+pub(crate) struct ValueList {
     chunk: Arc<Chunk>,
     /// The codes of the values, ascending; `None` if all values are in.
     codes: Option<Arc<Vec<u32>>>,
@@ -94,7 +94,7 @@ impl ValueList {
     }
 
     /// The values of a chunk that has a list, without their rows. With `codes`, which must ascend, only those values.
-    pub(super) fn of_chunk(chunk: Arc<Chunk>, codes: Option<Vec<u32>>) -> ValueList {
+    pub(crate) fn of_chunk(chunk: Arc<Chunk>, codes: Option<Vec<u32>>) -> ValueList {
         ValueList { chunk, codes: codes.map(Arc::new), weights: None, rows: None }
     }
 
@@ -128,7 +128,7 @@ impl ValueList {
     }
 
     /// The number of values that are in, including NULL.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let all = self.chunk.distinct().unwrap_or_default() + usize::from(self.chunk.null_count() > 0);
         self.codes.as_ref().map_or(all, |codes| codes.len())
     }
@@ -182,7 +182,7 @@ impl ValueList {
     }
 
     /// Some of the values, without keeping anything. NULL is the last value.
-    pub(super) fn values(&self, places: Range<usize>) -> Result<ArrayRef> {
+    pub(crate) fn values(&self, places: Range<usize>) -> Result<ArrayRef> {
         let Some(codes) = &self.codes else { return self.chunk.values_in(places) };
         let ([first, .., last] | [first @ last]) = &codes[places.clone()] else { return self.chunk.values_in(0..0) };
         let (codes, span) = (&codes[places], (last - first) as usize + 1);

@@ -74,7 +74,7 @@ fn lists_and_structs_are_sort_keys_over_values_and_tables() {
     for input in [values(columns), scan] {
         for rows in [None, Some(4)] {
             let keys = vec![SortKey { column: 0, descending: false, nulls_first: false }];
-            let sort = Node::Sort { input: Arc::new(input.clone()), keys, skip: 0, rows };
+            let sort = Node::Sort { input: Arc::new(input.clone()), keys, skip: 0, rows, rows_below: None };
             let expected = [3, 4, 2, 0, 5, 1].map(Some);
             assert_eq!(column(&run(&sort, &[Arc::clone(&table)], 2), 1), expected[..rows.unwrap_or(6)]);
         }
@@ -85,7 +85,7 @@ fn lists_and_structs_are_sort_keys_over_values_and_tables() {
     )]);
     let keys = vec![SortKey { column: 0, descending: true, nulls_first: true }];
     let input = Arc::new(values(vec![Arc::new(structs), numbers(0..3)]));
-    let sort = Node::Sort { input, keys, skip: 0, rows: None };
+    let sort = Node::Sort { input, keys, skip: 0, rows: None, rows_below: None };
     assert_eq!(column(&run(&sort, &[], 1), 1), [1, 0, 2].map(Some));
 }
 
@@ -106,7 +106,7 @@ fn null_inside_a_list_sorts_above_every_item_whatever_nulls_first_says() {
     ];
     for (descending, nulls_first, expected) in cases {
         let keys = vec![SortKey { column: 0, descending, nulls_first }];
-        let sort = Node::Sort { input: Arc::clone(&input), keys, skip: 0, rows: None };
+        let sort = Node::Sort { input: Arc::clone(&input), keys, skip: 0, rows: None, rows_below: None };
         assert_eq!(column(&run(&sort, &[], 1), 1), expected.map(Some), "{descending} {nulls_first}");
     }
 }
@@ -196,7 +196,7 @@ fn a_scan_returns_the_numbers_of_its_rows() {
     assert_eq!(of_rows, expected);
     // A grouping and a sort above the scan must be able to read the row numbers like any other column.
     let keys = vec![SortKey { column: 1, descending: true, nulls_first: true }];
-    let top = Node::Sort { input: Arc::new(scan.clone()), keys, skip: 0, rows: Some(2) };
+    let top = Node::Sort { input: Arc::new(scan.clone()), keys, skip: 0, rows: Some(2), rows_below: None };
     let found = run(&top, &[Arc::clone(&table)], 1);
     assert_eq!(found.column(1).as_primitive::<UInt64Type>().values(), &[8, 7]);
     let largest = Aggregate::new(named("max"), Some((Expr::Column(1), DataType::UInt64)), DataType::UInt64);

@@ -123,7 +123,7 @@ impl KeyedScan {
         read.extend(tested.iter().filter(|column| !request.columns.contains(column)));
         Ok(Arc::new(KeyedScan {
             filter: Filter::new(&table, request.predicates.clone()),
-            schema: output_schema(&table, &request),
+            schema: output_schema(&table, &request, false),
             read,
             tested,
             offered: OfferedFilters::default(),

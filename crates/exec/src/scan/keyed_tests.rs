@@ -340,7 +340,7 @@ fn plans_over_a_key_read_few_rows() {
     let exprs = vec![Expr::Column(1), Expr::Column(0)];
     let input = Arc::new(Node::Project { input: scan_of(&[0, 1], &rows), exprs, schema });
     let keys = vec![SortKey { column: 1, descending: true, nulls_first: true }];
-    let (found, read) = run(&Node::Sort { input, keys, skip: 3, rows: Some(5) }, &table);
+    let (found, read) = run(&Node::Sort { input, keys, skip: 3, rows: Some(5), rows_below: None }, &table);
     assert_eq!((column(&found, 1), read <= 32), (vec![249; 5], true), "{read} rows");
 
     // A join with few rows on one side, which should be looked up, whichever side that is.

@@ -16,6 +16,7 @@ mod keyed;
 mod keyed_tests;
 pub(crate) mod offered;
 pub(crate) mod part;
+mod place;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -39,6 +40,7 @@ use self::keyed::KeyedScan;
 pub use self::keyed::access_text;
 use self::offered::{OfferedFilters, RowValues};
 use self::part::{PartOrigin, Parts, ScanPart, SharedBlock};
+pub(crate) use self::place::{PartOfTable, TablePart, TablePlace};
 use self::top::TopOfScan;
 pub use self::top::{TopKey, TopRequest};
 use crate::batch::{BatchSource, Batches};
@@ -51,6 +53,9 @@ pub(crate) const FRAME_ROWS_MAX: usize = L1_BYTES / 4 * u8::BITS as usize;
 
 /// The name of the column of row numbers. No column of a table can have it.
 pub(crate) const ROW_NUMBER_COLUMN: &str = "\u{0}row";
+
+/// The name of the column of places. No column of a table can have it.
+const PLACE_COLUMN: &str = "\u{0}place";
 
 /// The output of a scan.
 #[derive(Clone, Debug)]
@@ -119,6 +124,8 @@ impl Scan {
 pub struct TableScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
+    /// Whether a last column has the place of each row.
+    has_places: bool,
     filter: Filter,
     top: Option<TopOfScan>,
     offered: OfferedFilters,
@@ -138,6 +145,16 @@ impl fmt::Debug for TableScan {
 impl TableScan {
     /// Prepares the scan. Reads zone maps, but no rows.
     pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
+        TableScan::prepared(source, request, false)
+    }
+
+    /// Prepares a scan whose last column has the [`TablePlace`] of each row (UInt64). All rows of a batch are of one
+    /// part of the table, and ascend.
+    pub(crate) fn with_places(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
+        TableScan::prepared(source, request, true)
+    }
+
+    fn prepared(source: Arc<dyn TableSource>, request: ScanRequest, has_places: bool) -> Result<Arc<Self>> {
         let metrics = ScanMetrics::default();
         let table = Arc::clone(source.table());
         let filter = Filter::new(&table, request.predicates.clone());
@@ -159,11 +176,12 @@ impl TableScan {
         for (index, run) in source.runs().iter().enumerate() {
             parts.push(ScanPart::new(PartOrigin::Run(index), cut(0..run.rows(), FRAME_ROWS_MAX)));
         }
-        let schema = output_schema(&table, &request);
+        let schema = output_schema(&table, &request, has_places);
         let rows_left = AtomicUsize::new(request.limit.unwrap_or(usize::MAX));
         Ok(Arc::new(TableScan {
             source,
             request,
+            has_places,
             filter,
             top,
             offered: OfferedFilters::default(),
@@ -204,11 +222,11 @@ impl TableScan {
             PartOrigin::Block(block) => {
                 let shared = part.enter(|| SharedBlock { state: self.begin(block), filters: self.offered.of_block() });
                 match self.may_hold(block, &shared, rows.len())? {
-                    true => self.read_block(&self.source.blocks()[block], &shared, rows),
+                    true => self.read_block((block, &self.source.blocks()[block]), &shared, rows),
                     false => Ok(None),
                 }
             }
-            PartOrigin::Run(run) => self.read_run(&self.source.runs()[run], rows),
+            PartOrigin::Run(run) => self.read_run((run, &self.source.runs()[run]), rows),
         }
     }
 
@@ -231,7 +249,12 @@ impl TableScan {
         }
     }
 
-    fn read_block(&self, block: &Block, shared: &SharedBlock, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+    fn read_block(
+        &self,
+        (number, block): (usize, &Block),
+        shared: &SharedBlock,
+        rows: Range<usize>,
+    ) -> Result<Option<RecordBatch>> {
         let (table, state) = (self.table(), &shared.state);
         let mut mask = live_rows(&rows, block.deleted());
         state.filter(table, &self.filter, &mut mask)?;
@@ -262,12 +285,15 @@ impl TableScan {
         });
         let mut columns = columns.collect::<Result<Vec<_>>>()?;
         if self.request.row_numbers {
-            columns.push(number_column(state.row_numbers(table)?, rows, positions.as_deref()));
+            columns.push(number_column(state.row_numbers(table)?, rows.clone(), positions.as_deref()));
+        }
+        if self.has_places {
+            columns.push(place_column(TablePart::block(number), rows, positions.as_deref()));
         }
         self.batch(columns, selected).map(Some)
     }
 
-    fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+    fn read_run(&self, (number, run): (usize, &OpenRun), rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
         let mut mask = rows_of_run(table, run, &self.filter, &rows)?;
         self.offered.keep_rows(&mut mask, &mut values_of_run(table, run))?;
@@ -291,7 +317,10 @@ impl TableScan {
             });
         }
         if self.request.row_numbers {
-            columns.push(number_column(&RowNumbers::Dense(run.first_row()), rows, positions.as_deref()));
+            columns.push(number_column(&RowNumbers::Dense(run.first_row()), rows.clone(), positions.as_deref()));
+        }
+        if self.has_places {
+            columns.push(place_column(TablePart::run(&*self.source, number), rows, positions.as_deref()));
         }
         self.batch(columns, selected).map(Some)
     }
@@ -361,18 +390,27 @@ pub(crate) fn cut(rows: Range<usize>, rows_max: usize) -> impl Iterator<Item = R
     rows.step_by(frame_rows).map(move |start| start..(start + frame_rows).min(end))
 }
 
-fn output_schema(table: &TableDef, request: &ScanRequest) -> SchemaRef {
+fn output_schema(table: &TableDef, request: &ScanRequest, has_places: bool) -> SchemaRef {
     let columns = request.columns.iter().map(|&index| {
         let column = &table.columns[index];
         Field::new(&column.name, column.kind.arrow(), column.nullable)
     });
     let of_row = if table.keyed.is_some() { DataType::Binary } else { DataType::UInt64 };
     let numbers = request.row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, of_row, false));
-    Arc::new(Schema::new(columns.chain(numbers).collect::<Vec<_>>()))
+    let places = has_places.then(|| Field::new(PLACE_COLUMN, DataType::UInt64, false));
+    Arc::new(Schema::new(columns.chain(numbers).chain(places).collect::<Vec<_>>()))
 }
 
 fn number_column(numbers: &RowNumbers, rows: Range<usize>, positions: Option<&[u32]>) -> ArrayRef {
     let at = |position: usize| numbers.at(position);
+    Arc::new(match positions {
+        None => UInt64Array::from_iter_values(rows.map(at)),
+        Some(positions) => UInt64Array::from_iter_values(positions.iter().map(|position| at(*position as usize))),
+    })
+}
+
+fn place_column(part: TablePart, rows: Range<usize>, positions: Option<&[u32]>) -> ArrayRef {
+    let at = |row: usize| TablePlace { part, row: row as u32 }.to_bits();
     Arc::new(match positions {
         None => UInt64Array::from_iter_values(rows.map(at)),
         Some(positions) => UInt64Array::from_iter_values(positions.iter().map(|position| at(*position as usize))),

@@ -22,18 +22,24 @@ use rowmill_storage::spill::{SpillWriter, TempSpace};
 
 use super::entry::Entry;
 use super::gather::{GatheredRuns, RunGatherer};
+use super::held::HeldBuffers;
 use super::ranges::{RunPiece, RunRanges, in_order};
 use super::run::RunFormat;
 use super::spilled::{RunSpiller, SpillMerge, within};
 use super::top::SharedBound;
 use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
+use crate::late_sort::LateRows;
 use crate::phase::CANCEL_INTERVAL;
 use crate::share::share;
 
 /// The number of ranges per worker that may be taken before the first of them is returned. One is being sorted and one
 /// waits for its turn; more would only hold memory. With 1 to 8, two workers sort equally fast.
 const AHEAD_PER_WORKER: usize = 2;
+
+/// The least number of rows whose late columns are read together, unless fewer are left. With fewer, more values of a
+/// list are decoded again and again.
+const LATE_ROWS_MIN: usize = if cfg!(test) { 1 << 6 } else { 1 << 15 };
 
 /// One sort, shared by its workers.
 pub(super) struct Sorting<E> {
@@ -42,6 +48,8 @@ pub(super) struct Sorting<E> {
     /// The memory of all runs.
     pub(super) held: SpillableMemory,
     temp: TempSpace,
+    /// Reads the columns of the result that are not sorted.
+    late: Option<Arc<LateRows>>,
     /// The positions in the order of the rows to return.
     window: Range<u64>,
     /// The number of first rows to gather, if not all rows are gathered.
@@ -129,7 +137,7 @@ impl<E: Entry> Sorting<E> {
     pub(super) fn new(
         input: Arc<dyn BatchSource>,
         format: RunFormat,
-        held: SpillableMemory,
+        (held, late): (SpillableMemory, Option<Arc<LateRows>>),
         request: &SortRequest,
     ) -> Arc<Sorting<E>> {
         let end = request.rows.map_or(u64::MAX, |rows| (request.skip as u64).saturating_add(rows as u64));
@@ -150,6 +158,7 @@ impl<E: Entry> Sorting<E> {
             format,
             held,
             temp: request.temp.clone(),
+            late,
             window: request.skip as u64..end,
             top_rows: request.top_rows(),
             batch_rows: request.batch_rows.max(1),
@@ -306,7 +315,7 @@ impl<E: Entry> Sorting<E> {
             SortedInput::InMemory(ranges) => ranges,
             SortedInput::OnDisk(merge) => {
                 let mut merge = merge.lock();
-                let pieces = merge.0.next_step()?;
+                let pieces = self.next_step(&mut merge.0)?;
                 let number = merge.1;
                 merge.1 += 1;
                 drop(merge);
@@ -318,7 +327,33 @@ impl<E: Entry> Sorting<E> {
         let mut memory = self.format.broker.scratch(OWNER);
         memory.grow(ranges.bytes_of(range))?;
         let batches = ranges.batches(range, &self.window, self.batch_rows, &self.format)?;
-        Ok((range, Some(Ready { batches, memory })))
+        Ok((range, Some(self.completed(batches, memory)?)))
+    }
+
+    /// The next rows of a merge. `None` at the end.
+    fn next_step(&self, merge: &mut SpillMerge<E>) -> Result<Option<Vec<RunPiece<E>>>> {
+        let Some(mut pieces) = merge.next_step()? else { return Ok(None) };
+        // Rows that are read together share what a table must decode for them.
+        let rows_min = if self.late.is_some() { LATE_ROWS_MIN } else { 0 };
+        let mut rows: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
+        while rows < rows_min
+            && let Some(more) = merge.next_step()?
+        {
+            rows += more.iter().map(|piece| piece.rows.len()).sum::<usize>();
+            pieces.extend(more);
+        }
+        Ok(Some(pieces))
+    }
+
+    /// Adds the columns of the result that are not sorted.
+    fn completed(&self, batches: Vec<RecordBatch>, mut memory: StepMemory) -> Result<Ready> {
+        let Some(late) = &self.late else { return Ok(Ready { batches, memory }) };
+        let batches = late.read(&batches)?;
+        let mut held = HeldBuffers::default();
+        batches.iter().for_each(|batch| held.add(batch));
+        memory.clear();
+        memory.grow(held.bytes() as u64)?;
+        Ok(Ready { batches, memory })
     }
 
     fn put_step_in_order(&self, pieces: &[RunPiece<E>]) -> Result<Ready> {
@@ -327,7 +362,7 @@ impl<E: Entry> Sorting<E> {
             |piece: &RunPiece<E>| piece.run.memory.bytes() * piece.rows.len() as u64 / piece.run.entries.len() as u64;
         let mut memory = self.format.broker.scratch(OWNER);
         memory.grow(pieces.iter().map(bytes_of).sum())?;
-        Ok(Ready { batches: in_order(pieces, self.batch_rows, &self.format)?, memory })
+        self.completed(in_order(pieces, self.batch_rows, &self.format)?, memory)
     }
 
     fn wait(&self, state: &mut MutexGuard<'_, SortState<E>>) -> Result<()> {

@@ -268,7 +268,8 @@ impl Lowerer<'_> {
             }
         }
         let below = Arc::clone(input.node());
-        Ok(input.over(Node::Sort { input: below, keys: sorted, skip, rows }))
+        let rows_below = has_conditions(&below).then(|| self.estimator.row_count(&below));
+        Ok(input.over(Node::Sort { input: below, keys: sorted, skip, rows, rows_below }))
     }
 
     pub(super) fn limit(
@@ -301,6 +302,15 @@ impl Lowerer<'_> {
         let input = self.settled(input, &read)?;
         let keys: Vec<(ColumnId, ScalarExpr)> = columns.iter().map(|id| (*id, self.columns.expr(*id))).collect();
         self.grouped_rows(input, &keys, &[])
+    }
+}
+
+/// Whether a node gives the rows of a scan that has conditions.
+fn has_conditions(node: &Node) -> bool {
+    match node {
+        Node::Scan(scan) => !scan.predicates.is_empty(),
+        Node::Project { input, .. } => has_conditions(input),
+        _ => false,
     }
 }
 

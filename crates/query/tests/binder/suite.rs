@@ -151,6 +151,7 @@ const CHANGING: &[&str] = &[
     "enum",
     "export_database",
     "index_lists",
+    "late_sorts",
     "map",
     "materialized",
     "materialized_view",

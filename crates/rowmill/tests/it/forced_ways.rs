@@ -21,10 +21,14 @@ fn ways() -> Vec<Forced> {
         ..others
     };
     vec![
-        Forced { equal_hashes: true, distinct: Some(DistinctWay::Ranges), spills: true, ..small },
+        Forced { equal_hashes: true, distinct: Some(DistinctWay::Ranges), spills: true, late_sorts: true, ..small },
         Forced { slices: true, ..way(GroupWay::Table, DistinctWay::Ranges, JoinWay::Direct, plain) },
         Forced { spills: true, ..way(GroupWay::SmallTable, DistinctWay::Steps, JoinWay::Ranked, small) },
-        Forced { slices: true, ..way(GroupWay::PastTable, DistinctWay::Group, JoinWay::Hashed, small) },
+        Forced {
+            slices: true,
+            late_sorts: true,
+            ..way(GroupWay::PastTable, DistinctWay::Group, JoinWay::Hashed, small)
+        },
         Forced { equal_hashes: true, ..way(GroupWay::PastTable, DistinctWay::Steps, JoinWay::Hashed, plain) },
     ]
 }

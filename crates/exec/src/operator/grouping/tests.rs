@@ -353,7 +353,7 @@ fn the_first_groups_by_an_aggregate_of_pairs() {
         let group = Arc::new(group(input, &[0], aggregates));
         for (descending, first) in [(false, slopes[..3].to_vec()), (true, slopes[397..].to_vec())] {
             let keys = vec![SortKey { column: 1, descending, nulls_first: descending }];
-            let root = Node::Sort { input: Arc::clone(&group), keys, skip: 0, rows: Some(3) };
+            let root = Node::Sort { input: Arc::clone(&group), keys, skip: 0, rows: Some(3), rows_below: None };
             for workers in [1, 4] {
                 let found = run_over(&root, &[Arc::clone(&table)], workers, 64);
                 let mut found: Vec<i64> = found
@@ -366,7 +366,7 @@ fn the_first_groups_by_an_aggregate_of_pairs() {
             }
         }
         let keys = vec![SortKey { column: 2, descending: true, nulls_first: true }];
-        let root = Node::Sort { input: group, keys, skip: 0, rows: Some(5) };
+        let root = Node::Sort { input: group, keys, skip: 0, rows: Some(5), rows_below: None };
         assert!(run_over(&root, &[Arc::clone(&table)], 2, 64).iter().all(|row| row.ends_with("; 4")));
     }
 }

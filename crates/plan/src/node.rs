@@ -65,7 +65,7 @@ pub enum Node {
         skip: usize,
         /// Rows to give at most after those; absent for no limit.
         rows: Option<usize>,
-        /// Estimated number of rows of the input, if it is a scan with conditions that many rows may meet.
+        /// Estimated number of rows of the input, if it is a scan with conditions.
         rows_below: Option<f64>,
     },
     /// The rows of all inputs.

@@ -166,6 +166,12 @@ impl KeyCodec {
 
     /// The length of the first `parts` parts of `key` in bytes.
     pub fn prefix_bytes(&self, key: &[u8], parts: usize) -> Result<usize> {
+        // Parts of fixed widths that cannot be NULL have the same length in each key.
+        if let Some(at) = self.offsets.get(parts).copied().flatten()
+            && at <= key.len()
+        {
+            return Ok(at);
+        }
         let mut reader = self.reader(key);
         for _ in 0..parts {
             reader.skip()?;
@@ -314,6 +320,7 @@ impl<'a> KeyReader<'a> {
     }
 
     /// Skips the next part, which the key must have. Checks only its length.
+    #[inline]
     pub fn skip(&mut self) -> Result<()> {
         let part = &self.codec.parts[self.part];
         if !(part.nullable && self.is_null()?) {
@@ -382,6 +389,7 @@ impl<'a> KeyReader<'a> {
         }
     }
 
+    #[inline]
     fn is_null(&mut self) -> Result<bool> {
         match self.fixed::<1>(self.codec.parts[self.part].descending)?[0] {
             VALUE => Ok(false),
@@ -390,6 +398,7 @@ impl<'a> KeyReader<'a> {
         }
     }
 
+    #[inline]
     fn fixed<const N: usize>(&mut self, descending: bool) -> Result<[u8; N]> {
         match self.key[self.at..].first_chunk::<N>() {
             Some(bytes) => {
@@ -421,6 +430,7 @@ pub(super) fn damaged(part: usize, at: usize, what: &str) -> Error {
     Error::corrupt(format!("key, part {}, offset {at}: {what}", part + 1))
 }
 
+#[inline]
 pub(super) fn inverted<const N: usize>(bytes: [u8; N], descending: bool) -> [u8; N] {
     if descending { bytes.map(|byte| !byte) } else { bytes }
 }

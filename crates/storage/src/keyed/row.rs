@@ -53,15 +53,21 @@ pub(super) struct StoredRowColumn {
 /// The location of a column in all rows with the same head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ColumnInRow {
-    /// The offset of the slot from the first byte of the row.
-    slot: usize,
+    slot: SlotInRow,
     /// The offset of the slot of the string column before.
     string_before: Option<usize>,
     /// The offset of the first byte of the strings.
     strings: usize,
+    wide: bool,
+}
+
+/// The location of a column's slot and of its NULL bit in all rows with the same head.
+#[derive(Clone, Copy, Debug)]
+struct SlotInRow {
+    /// The offset of the slot from the first byte of the row.
+    at: usize,
     null_byte: usize,
     null_bit: u8,
-    wide: bool,
 }
 
 impl RowLayout {
@@ -216,15 +222,15 @@ impl RowLayout {
         out.extend_from_slice(view.bytes);
         let row = &mut out[start..];
         for (column, value) in changes {
-            let place = self.place(view.head, column).expect("the row should have the column");
+            let slot = self.slot(view.head, column).expect("the row should have the column");
             let form = self.columns[column].form;
             let width = form.width().expect("the column should have a fixed width");
             if value.is_null() {
-                row[place.null_byte] |= place.null_bit;
+                row[slot.null_byte] |= slot.null_bit;
             } else {
-                row[place.null_byte] &= !place.null_bit;
+                row[slot.null_byte] &= !slot.null_bit;
             }
-            put_fixed(form, value, &mut row[place.slot..place.slot + width]);
+            put_fixed(form, value, &mut row[slot.at..slot.at + width]);
         }
         Ok(())
     }
@@ -232,20 +238,31 @@ impl RowLayout {
     /// The location of a column in rows with `head`. `None` if they do not have the column.
     #[inline]
     pub(super) fn place(&self, head: u16, column: usize) -> Option<ColumnInRow> {
-        let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
-        if column >= columns {
+        let slot = self.slot(head, column)?;
+        let slot_of = |column: usize| self.slot_at(head, column);
+        Some(ColumnInRow {
+            slot,
+            string_before: self.last_string[column].map(|before| slot_of(usize::from(before))),
+            strings: slot_of(usize::from(head & !WIDE)),
+            wide: head & WIDE != 0,
+        })
+    }
+
+    /// The location of a column's slot in rows with `head`. `None` if they do not have the column.
+    #[inline]
+    fn slot(&self, head: u16, column: usize) -> Option<SlotInRow> {
+        if column >= usize::from(head & !WIDE) {
             return None;
         }
-        let slots = HEAD_BYTES + columns.div_ceil(8);
-        let slot = |column: usize| slots + self.slot_bytes[column][usize::from(wide)] as usize;
-        Some(ColumnInRow {
-            slot: slot(column),
-            string_before: self.last_string[column].map(|before| slot(usize::from(before))),
-            strings: slot(columns),
-            null_byte: HEAD_BYTES + column / 8,
-            null_bit: 1 << (column % 8),
-            wide,
-        })
+        let at = self.slot_at(head, column);
+        Some(SlotInRow { at, null_byte: HEAD_BYTES + column / 8, null_bit: 1 << (column % 8) })
+    }
+
+    /// The offset of the slot of a column in rows with `head`, or of the strings for the number of their columns.
+    #[inline]
+    fn slot_at(&self, head: u16, column: usize) -> usize {
+        let columns = usize::from(head & !WIDE);
+        HEAD_BYTES + columns.div_ceil(8) + self.slot_bytes[column][usize::from(head & WIDE != 0)] as usize
     }
 }
 
@@ -304,21 +321,22 @@ pub struct RowView<'a> {
 impl<'a> RowView<'a> {
     /// Makes a view of the row in `bytes`. Checks that the layout has its columns and that all slots and strings are
     /// present.
+    #[inline]
     pub fn new(layout: &'a RowLayout, bytes: &'a [u8]) -> Result<Self> {
         let head = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(|| damaged("a row has no head"))?);
-        let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
+        let columns = usize::from(head & !WIDE);
         if columns > layout.columns.len() {
             return Err(damaged("a row has more columns than its table"));
         }
         // After this check, no slot of the row is beyond its end.
-        let strings = HEAD_BYTES + columns.div_ceil(8) + layout.slot_bytes[columns][usize::from(wide)] as usize;
+        let strings = layout.slot_at(head, columns);
         if bytes.len() < strings {
             return Err(damaged("a row ends too early"));
         }
         // The end of the last string must be the end of the row, otherwise the row was cut or has extra bytes.
         let end = match layout.last_string[columns] {
             None => 0,
-            Some(last) => layout.place(head, usize::from(last)).expect("the row should have it").string_end(bytes),
+            Some(last) => end_in(bytes, layout.slot_at(head, usize::from(last)), head & WIDE != 0),
         };
         match bytes.len() - strings == end {
             true => Ok(RowView { layout, head, bytes }),
@@ -339,65 +357,76 @@ impl<'a> RowView<'a> {
     /// The value of a column. `None` if the row is older than the column. Returns an error only for damaged bytes.
     #[inline]
     pub fn get(&self, column: usize) -> Result<Option<ValueRef<'a>>> {
-        let Some(place) = self.layout.place(self.head, column) else { return Ok(None) };
-        if place.is_null(self.bytes) {
+        let Some(slot) = self.layout.slot(self.head, column) else { return Ok(None) };
+        if slot.is_null(self.bytes) {
             return Ok(Some(ValueRef::Null));
         }
+        let string = || {
+            let place = self.layout.place(self.head, column);
+            place.expect("a column with a slot has a place").string(self.bytes)
+        };
         let form = self.layout.columns[column].form;
         Ok(Some(match form {
-            ValueForm::Bool => ValueRef::Bool(bool_of(place.fixed(self.bytes))?),
-            ValueForm::Int { width: 1 } => ValueRef::Int(i8::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::Int { width: 2 } => ValueRef::Int(i16::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::Int { width: 4 } => ValueRef::Int(i32::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::Int { .. } => ValueRef::Int(i64::from_le_bytes(place.fixed(self.bytes))),
-            ValueForm::UInt { width: 1 } => ValueRef::UInt(u8::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::UInt { width: 2 } => ValueRef::UInt(u16::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::UInt { width: 4 } => ValueRef::UInt(u32::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::UInt { .. } => ValueRef::UInt(u64::from_le_bytes(place.fixed(self.bytes))),
-            ValueForm::Float32 => ValueRef::Float(f32::from_le_bytes(place.fixed(self.bytes)).into()),
-            ValueForm::Float64 => ValueRef::Float(f64::from_le_bytes(place.fixed(self.bytes))),
-            ValueForm::Decimal { width: 8, .. } => {
-                ValueRef::Decimal(i64::from_le_bytes(place.fixed(self.bytes)).into())
-            }
-            ValueForm::Decimal { .. } => ValueRef::Decimal(i128::from_le_bytes(place.fixed(self.bytes))),
-            ValueForm::Interval => ValueRef::Interval(interval_of(place.fixed(self.bytes))),
-            ValueForm::Uuid => ValueRef::Bytes(&self.bytes[place.slot..place.slot + 16]),
-            ValueForm::Wide { .. } => ValueRef::Bytes(&self.bytes[place.slot..place.slot + WIDE_BYTES]),
-            ValueForm::Text => ValueRef::Text(text_of(place.string(self.bytes)?)?),
-            ValueForm::Blob | ValueForm::Nested => ValueRef::Bytes(place.string(self.bytes)?),
+            ValueForm::Bool => ValueRef::Bool(bool_of(slot.fixed(self.bytes))?),
+            ValueForm::Int { width: 1 } => ValueRef::Int(i8::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::Int { width: 2 } => ValueRef::Int(i16::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::Int { width: 4 } => ValueRef::Int(i32::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::Int { .. } => ValueRef::Int(i64::from_le_bytes(slot.fixed(self.bytes))),
+            ValueForm::UInt { width: 1 } => ValueRef::UInt(u8::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::UInt { width: 2 } => ValueRef::UInt(u16::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::UInt { width: 4 } => ValueRef::UInt(u32::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::UInt { .. } => ValueRef::UInt(u64::from_le_bytes(slot.fixed(self.bytes))),
+            ValueForm::Float32 => ValueRef::Float(f32::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::Float64 => ValueRef::Float(f64::from_le_bytes(slot.fixed(self.bytes))),
+            ValueForm::Decimal { width: 8, .. } => ValueRef::Decimal(i64::from_le_bytes(slot.fixed(self.bytes)).into()),
+            ValueForm::Decimal { .. } => ValueRef::Decimal(i128::from_le_bytes(slot.fixed(self.bytes))),
+            ValueForm::Interval => ValueRef::Interval(interval_of(slot.fixed(self.bytes))),
+            ValueForm::Uuid => ValueRef::Bytes(&self.bytes[slot.at..slot.at + 16]),
+            ValueForm::Wide { .. } => ValueRef::Bytes(&self.bytes[slot.at..slot.at + WIDE_BYTES]),
+            ValueForm::Text => ValueRef::Text(text_of(string()?)?),
+            ValueForm::Blob | ValueForm::Nested => ValueRef::Bytes(string()?),
         }))
+    }
+}
+
+impl SlotInRow {
+    #[inline]
+    fn is_null(&self, row: &[u8]) -> bool {
+        row[self.null_byte] & self.null_bit != 0
+    }
+
+    #[inline]
+    fn fixed<const N: usize>(&self, row: &[u8]) -> [u8; N] {
+        *row[self.at..].first_chunk().expect("a checked row should have its slots")
     }
 }
 
 impl ColumnInRow {
     #[inline]
     pub(super) fn is_null(&self, row: &[u8]) -> bool {
-        row[self.null_byte] & self.null_bit != 0
+        self.slot.is_null(row)
     }
 
     #[inline]
     pub(super) fn fixed<const N: usize>(&self, row: &[u8]) -> [u8; N] {
-        *row[self.slot..].first_chunk().expect("a checked row should have its slots")
+        self.slot.fixed(row)
     }
 
     #[inline]
     pub(super) fn string<'r>(&self, row: &'r [u8]) -> Result<&'r [u8]> {
-        let start = self.string_before.map_or(0, |slot| self.end_in(row, slot));
-        let string = row[self.strings..].get(start..self.string_end(row));
+        let start = self.string_before.map_or(0, |slot| end_in(row, slot, self.wide));
+        let string = row[self.strings..].get(start..end_in(row, self.slot.at, self.wide));
         string.ok_or_else(|| damaged("a string is outside of the row"))
     }
+}
 
-    fn string_end(&self, row: &[u8]) -> usize {
-        self.end_in(row, self.slot)
-    }
-
-    #[inline]
-    fn end_in(&self, row: &[u8], slot: usize) -> usize {
-        if self.wide {
-            u32::from_le_bytes(*row[slot..].first_chunk().expect("a checked row should have its slots")) as usize
-        } else {
-            u16::from_le_bytes(*row[slot..].first_chunk().expect("a checked row should have its slots")).into()
-        }
+/// The end of a string, from its slot.
+#[inline]
+fn end_in(row: &[u8], slot: usize, wide: bool) -> usize {
+    if wide {
+        u32::from_le_bytes(*row[slot..].first_chunk().expect("a checked row should have its slots")) as usize
+    } else {
+        u16::from_le_bytes(*row[slot..].first_chunk().expect("a checked row should have its slots")).into()
     }
 }
 

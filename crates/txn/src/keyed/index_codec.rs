@@ -49,6 +49,7 @@ impl IndexCodec {
 
     /// The length of an entry's columns, including the head, and whether they were shortened. The primary key follows
     /// them.
+    #[inline]
     pub(crate) fn columns_of(&self, entry: &[u8]) -> Result<(usize, bool)> {
         let (key, parts) = (entry.get(HEAD_BYTES..).unwrap_or_default(), self.columns.len());
         if !self.shortens {

@@ -15,6 +15,7 @@ pub struct RowReader<'a> {
 }
 
 impl<'a> RowReader<'a> {
+    #[inline]
     pub(super) fn new(codec: &'a TableCodec, key: &'a [u8], row: &'a [u8]) -> Result<RowReader<'a>> {
         let key = key.get(HEAD_BYTES..).unwrap_or_default();
         Ok(RowReader { codec, key, row: RowView::new(codec.layout(), row)? })

@@ -148,12 +148,14 @@ impl TableCodec {
     }
 
     /// The codec of an index of the table. Returns `UndefinedObject` if the table has no such index.
+    #[inline]
     pub(crate) fn index(&self, id: IndexId) -> Result<&IndexCodec> {
         let unknown = || Error::new(ErrorKind::UndefinedObject, format!("table {} has no index {id}", self.def.name));
         self.find_index(id).ok_or_else(unknown)
     }
 
     /// The codec of an index of the table; `None` if `id` is another index or names the rows.
+    #[inline]
     pub(crate) fn find_index(&self, id: IndexId) -> Option<&IndexCodec> {
         self.indexes.iter().find(|index| index.def.id == id)
     }
@@ -309,6 +311,7 @@ impl TableCodec {
     }
 
     /// Sets `key` to the key of the row that an index entry names.
+    #[inline]
     pub fn row_key(&self, index: IndexId, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
         let (columns, _) = self.index(index)?.columns_of(entry)?;
         key.clear();
@@ -396,6 +399,7 @@ impl TableCodec {
         values.collect()
     }
 
+    #[inline]
     pub(super) fn missing(&self, column: usize) -> ValueRef<'_> {
         self.missing[column].as_ref().map_or(ValueRef::Null, |value| value.get(0))
     }

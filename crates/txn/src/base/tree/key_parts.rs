@@ -51,7 +51,15 @@ impl<'m> KeyParts<'m> {
     /// Appends the key to `out`.
     #[inline]
     pub(super) fn append_to(&self, out: &mut Vec<u8>) {
-        self.parts().iter().for_each(|part| out.extend_from_slice(part));
+        out.extend_from_slice(self.common);
+        // A whole head has a constant length, and many keys end in their head. Both spare a call that copies bytes.
+        match self.head_len {
+            HEAD_BYTES => out.extend_from_slice(&self.head),
+            len => out.extend_from_slice(&self.head[..len]),
+        }
+        if !self.rest.is_empty() {
+            out.extend_from_slice(self.rest);
+        }
     }
 
     /// Replaces the content of `out` with the key.

@@ -41,20 +41,31 @@ impl TreeReader {
         let page = self.page(pointer, level)?;
         let mut searches = [KeySearch { at: 0, key: &[], pointer, page, node: 0 }; LOOKUPS_AT_ONCE];
         self.with_path(keys.first().copied().unwrap_or_default(), |path| {
+            // Most keys of one call are in one leaf, so it is kept from key to key.
+            let mut leaf = self.leaf_of(path)?;
             let (mut far, mut has_sought) = (0, false);
             for (at, key) in keys.iter().enumerate() {
-                if self.goes_near(path, key)? {
-                    values[at] = self.value_at(path, key)?;
+                if let Some((page, node)) = &mut leaf
+                    && let Some(near) = page.search_near(*node, key)
+                {
+                    *node = near.at;
+                    values[at] = if near.has_key { Some(self.value(page, near.at)?) } else { None };
                 } else if !has_sought && (keys.len() == 1 || self.is_below_same_branch(path, key)?) {
                     has_sought = true;
                     // The keys after this one may be in the next leaf, so the path goes there once.
-                    if self.seek(path, key)? {
-                        values[at] = self.value_at(path, key)?;
+                    leaf = self.seek_far(path, key)?;
+                    if let Some((page, node)) = leaf
+                        && page.has_key(node, key)
+                    {
+                        values[at] = Some(self.value(&page, node)?);
                     }
                 } else {
                     (searches[far].at, searches[far].key) = (at, key);
                     far += 1;
                 }
+            }
+            if let Some((_, node)) = leaf {
+                path.stand_at(node);
             }
             let searches = &mut searches[..far];
             self.search_in_turns(path, level, searches)?;

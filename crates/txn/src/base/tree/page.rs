@@ -38,7 +38,7 @@ use std::cmp::Ordering;
 
 use super::super::KEY_LEN_MAX;
 use super::key_parts::{HEAD_BYTES, KeyParts};
-use crate::key_bytes::compare;
+use crate::key_bytes::{compare, head_of_few};
 
 /// The length of a page in bytes.
 pub(super) const PAGE_BYTES: usize = 4_096;
@@ -266,12 +266,18 @@ impl<'m> Page<'m> {
         if first == self.nodes {
             return first;
         }
-        let sought = match self.sought(key) {
-            Ok(sought) => sought,
-            Err(Ordering::Less) => return first,
-            Err(_) => return self.nodes,
-        };
-        let head = sought.head;
+        match self.sought(key) {
+            Ok(sought) => self.search_sought(&sought),
+            Err(Ordering::Less) => first,
+            Err(_) => self.nodes,
+        }
+    }
+
+    /// Does the work of [`Page::search`] for a key that begins with the common bytes of this page. The page must have a
+    /// node with a key.
+    #[inline]
+    fn search_sought(&self, sought: &SoughtKey<'_>) -> usize {
+        let (first, head) = (self.first_key(), sought.head);
         let low = match self.is_even {
             true => self.first_even(first, head),
             false => self.heads_before(first, self.nodes, |other| other < head),
@@ -282,7 +288,7 @@ impl<'m> Page<'m> {
         // Most keys have a head of their own.
         let is_alone = low + 1 == self.nodes || self.head(low + 1) != head;
         let high = if is_alone { low + 1 } else { self.heads_before(low + 1, self.nodes, |other| other == head) };
-        self.search_rests(low, high, &sought)
+        self.search_rests(low, high, sought)
     }
 
     /// Splits a key at the common bytes of this page. Returns its order to all keys of the page if it begins with
@@ -302,8 +308,10 @@ impl<'m> Page<'m> {
     /// Compares the key of a node with a sought key of the same head.
     #[inline]
     fn compare_rest(&self, at: usize, sought: &SoughtKey<'_>) -> Ordering {
-        // Missing bytes of a head count as zeros, so that keys may differ only in their lengths.
-        compare(self.rest(at), sought.rest).then_with(|| self.key_len(at).cmp(&sought.len))
+        // Missing bytes of a head count as zeros, so that keys may differ only in their lengths. If the sought key ends
+        // in its head, which is usual for numbers, the lengths decide alone.
+        let of_lengths = self.key_len(at).cmp(&sought.len);
+        if sought.rest.is_empty() { of_lengths } else { compare(self.rest(at), sought.rest).then(of_lengths) }
     }
 
     /// Compares the key of a node with a sought key.
@@ -343,9 +351,16 @@ impl<'m> Page<'m> {
             return false;
         }
         let (least, most) = (self.head(first), self.head(self.nodes - 1));
-        let is_near =
-            |at: usize| place_of_head(self.head(first + at), least, most, nodes).abs_diff(at) <= EVEN_ERROR_MAX;
-        least < most && (0..nodes).all(is_near)
+        if least >= most {
+            return false;
+        }
+        let slots = &self.bytes[HEADER_LEN + first * SLOT_LEN..][..nodes * SLOT_LEN];
+        // No branch depends on the heads, because most marked pages are even.
+        let is_near = |(at, slot): (usize, &[u8; SLOT_LEN])| {
+            let head = u32_at(slot, 4);
+            place_of_head(head, least, most, nodes).abs_diff(at) <= EVEN_ERROR_MAX
+        };
+        slots.as_chunks().0.iter().enumerate().fold(true, |all, slot| all & is_near(slot))
     }
 
     /// Returns the first node of `low..high` whose head fails `is_before`, or `high`. No branch depends on the heads,
@@ -394,21 +409,31 @@ impl<'m> Page<'m> {
     /// Returns the first node of this leaf whose key is not less than `key`. Looks near node `from` first, because the
     /// next key is usually near. Returns `None` if the node may be in another leaf.
     #[inline]
-    pub(super) fn search_near(&self, from: usize, key: &[u8]) -> Option<usize> {
+    pub(super) fn search_near(&self, from: usize, key: &[u8]) -> Option<NearNode> {
         // A key that begins with other bytes is before or after all keys of this leaf.
         let sought = self.sought(key).ok()?;
-        let is_before = |at: usize| self.compare(at, &sought).is_lt();
-        if is_before(from) {
-            // Keys in order often follow one another directly.
-            if from + 1 < self.nodes && !is_before(from + 1) {
-                return Some(from + 1);
+        let compare = |at: usize| self.compare(at, &sought);
+        match compare(from) {
+            Ordering::Equal => return Some(NearNode { at: from, has_key: true }),
+            Ordering::Less if from + 1 == self.nodes => return None,
+            Ordering::Less => {
+                // Keys in order often follow one another directly.
+                let next = compare(from + 1);
+                if next.is_ge() {
+                    return Some(NearNode { at: from + 1, has_key: next.is_eq() });
+                }
+                if compare(self.nodes - 1).is_lt() {
+                    return None;
+                }
             }
-            return (!is_before(self.nodes - 1)).then(|| self.search(key));
+            Ordering::Greater if from > 0 && compare(from - 1).is_lt() => {
+                return Some(NearNode { at: from, has_key: false });
+            }
+            Ordering::Greater if compare(0).is_gt() => return None,
+            Ordering::Greater => {}
         }
-        if from > 0 && is_before(from - 1) {
-            return Some(from);
-        }
-        self.compare(0, &sought).is_le().then(|| self.search(key))
+        let at = self.search_sought(&sought);
+        Some(NearNode { at, has_key: compare(at).is_eq() })
     }
 
     /// The number of entries below the nodes before `at` of a branch.
@@ -425,6 +450,14 @@ fn place_of_head(head: u32, least: u32, most: u32, nodes: usize) -> usize {
     (((head - least) as f32 * places) as usize).min(nodes - 1)
 }
 
+/// The first node of a leaf whose key is not less than a sought key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NearNode {
+    pub(super) at: usize,
+    /// Whether the node has the sought key.
+    pub(super) has_key: bool,
+}
+
 /// A key that is looked for in a page, split at the common bytes of the page.
 struct SoughtKey<'k> {
     head: u32,
@@ -439,11 +472,7 @@ struct SoughtKey<'k> {
 pub(super) fn head_of(rest: &[u8]) -> u32 {
     match rest.first_chunk() {
         Some(bytes) => u32::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; HEAD_BYTES];
-            bytes[..rest.len()].copy_from_slice(rest);
-            u32::from_be_bytes(bytes)
-        }
+        None => (head_of_few(rest) >> 32) as u32,
     }
 }
 
@@ -681,59 +710,88 @@ pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(
         return Err("has nodes that do not fit into it");
     }
     let page = Page::of_checked(number, bytes);
-    for at in 0..nodes {
-        let (start, key_end) = page.stored_range(at);
+    let first = page.first_key();
+    if first == nodes && common > 0 {
+        return Err("has keys without their common bytes");
+    }
+    // The common bytes of whole keys are those of the first key, whose place is not checked yet.
+    if first < nodes && !is_short && page.stored_range(first).0 + common > used {
+        return Err("has a node outside of it");
+    }
+    let prefix = page.prefix();
+    let mut before: Option<CheckedKey> = None;
+    // The slots are inside of the page, because its nodes begin after them.
+    for (at, slot) in bytes[HEADER_LEN..][..nodes * SLOT_LEN].as_chunks::<SLOT_LEN>().0.iter().enumerate() {
+        let (start, len) = (usize::from(u16_at(slot, 0)), usize::from(u16_at(slot, 2)));
+        let key_end = start + len.saturating_sub(page.left_out);
         let rest = match kind {
             BRANCH => CHILD_LEN,
             _ if key_end + size_of::<u16>() > used => return Err("has a node outside of it"),
-            _ => {
-                size_of::<u16>()
-                    + if u16_at(bytes, key_end) == LONG { LONG_LEN } else { usize::from(u16_at(bytes, key_end)) }
-            }
+            _ => match u16_at(bytes, key_end) {
+                LONG => size_of::<u16>() + LONG_LEN,
+                len => size_of::<u16>() + usize::from(len),
+            },
         };
         // Nodes follow each other without gaps, in the order of their slots.
         if start != end || key_end + rest > used {
             return Err("has a node outside of it");
         }
         end = key_end + rest;
+        if at < first {
+            continue;
+        }
+        let key = CheckedKey { head: u32_at(slot, 4), len, start, end: key_end };
+        check_key(&page, key, prefix)?;
+        // Most keys have a head of their own, which tells their order.
+        if before.is_some_and(|before| !is_before(&page, before, key)) {
+            return Err("has keys out of order");
+        }
+        before = Some(key);
     }
     if end != used {
         return Err("has bytes that belong to no node");
     }
-    check_keys(&page, common)?;
     if page.is_even && !page.has_even_heads() {
         return Err("is marked as having evenly spread heads, but has none");
     }
     Ok(())
 }
 
-/// Checks the common bytes, the heads and the order of the keys of a page whose nodes are inside of it.
-fn check_keys(page: &Page<'_>, common: usize) -> Result<(), &'static str> {
-    let first = page.first_key();
-    if first == page.nodes {
-        return if common == 0 { Ok(()) } else { Err("has keys without their common bytes") };
-    }
-    if (first..page.nodes).any(|at| page.key_len(at) < common) {
-        return Err("has keys without their common bytes");
-    }
-    let prefix = page.prefix();
-    for at in first..page.nodes {
-        let has_head = match page.left_out {
-            0 => page.stored(at).starts_with(prefix) && page.head(at) == head_of(&page.stored(at)[common..]),
-            // Bytes that a short key does not have are zeros in its head.
-            _ => page.head(at).trailing_zeros() as usize >= 8 * HEAD_BYTES.saturating_sub(page.key_len(at) - common),
-        };
-        if !has_head {
-            return Err("has a key without its head");
+/// A key of a page that is being checked: its slot, and where its stored part begins and ends.
+#[derive(Clone, Copy)]
+struct CheckedKey {
+    head: u32,
+    len: usize,
+    start: usize,
+    end: usize,
+}
+
+/// Checks the common bytes and the head of a key whose node is inside of the page.
+#[inline]
+fn check_key(page: &Page<'_>, key: CheckedKey, prefix: &[u8]) -> Result<(), &'static str> {
+    let Some(after) = key.len.checked_sub(prefix.len()) else { return Err("has keys without their common bytes") };
+    let has_head = match page.left_out {
+        0 => {
+            let stored = &page.bytes[key.start..key.end];
+            stored.starts_with(prefix) && key.head == head_of(&stored[prefix.len()..])
         }
-        if at > first {
-            let before = (page.head(at - 1), page.rest(at - 1), page.key_len(at - 1));
-            if before >= (page.head(at), page.rest(at), page.key_len(at)) {
-                return Err("has keys out of order");
-            }
-        }
+        // Bytes that a short key does not have are zeros in its head.
+        _ => after >= HEAD_BYTES || key.head.trailing_zeros() as usize >= 8 * (HEAD_BYTES - after),
+    };
+    if has_head { Ok(()) } else { Err("has a key without its head") }
+}
+
+/// Whether a key comes before another one of the page. Both must have passed [`check_key`].
+#[inline]
+fn is_before(page: &Page<'_>, one: CheckedKey, other: CheckedKey) -> bool {
+    if one.head != other.head {
+        return one.head < other.head;
     }
-    Ok(())
+    let rest = |key: CheckedKey| {
+        let stored = &page.bytes[key.start..key.end];
+        if page.left_out == 0 { stored.get(page.common() + HEAD_BYTES..).unwrap_or_default() } else { stored }
+    };
+    compare(rest(one), rest(other)).then(one.len.cmp(&other.len)).is_lt()
 }
 
 #[inline]
@@ -858,8 +916,9 @@ pub(super) mod tests {
                 let below = keys[1..].partition_point(|other| *other <= key);
                 assert_eq!(branch.search_child(&key), below, "{key:?}");
                 for from in 0..keys.len() {
-                    if let Some(found) = leaf.search_near(from, &key) {
-                        assert_eq!(found, leaf.search(&key), "{key:?} from {from}");
+                    if let Some(near) = leaf.search_near(from, &key) {
+                        assert_eq!(near.at, leaf.search(&key), "{key:?} from {from}");
+                        assert_eq!(near.has_key, keys[near.at] == key, "{key:?} from {from}");
                     }
                     assert_eq!(leaf.search_near(from, &key), whole.search_near(from, &key), "{key:?} from {from}");
                 }

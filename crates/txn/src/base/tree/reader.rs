@@ -52,7 +52,7 @@ struct RunMemory {
 const PATHS: usize = 8;
 
 /// The place of the byte that selects a path: in the keys of keyed tables, the last byte of the index's id.
-const PATH_BYTE: usize = 4;
+pub(super) const PATH_BYTE: usize = 4;
 
 /// Leaves that a skip counts one by one before it uses ranks. Three ranks take about 1 µs, and a leaf about 50 ns. For
 /// example, groups of some ten leaves each took 50 µs with 4 and 26 µs without ranks.
@@ -70,7 +70,7 @@ pub(super) struct PathStep {
 }
 
 impl Path {
-    fn stand_at(&mut self, node: usize) {
+    pub(super) fn stand_at(&mut self, node: usize) {
         self.0.last_mut().expect("the path leads to an entry").node = node;
     }
 }
@@ -101,16 +101,18 @@ impl TreeReader {
 
     /// Returns the value of `key`.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
-        self.with_path(key, |path| match self.seek(path, key)? {
-            true => self.value_at(path, key),
-            false => Ok(None),
+        self.with_path(key, |path| {
+            if let Some((page, node)) = self.leaf_of(path)?
+                && let Some(near) = page.search_near(node, key)
+            {
+                path.stand_at(near.at);
+                return if near.has_key { self.value(&page, near.at).map(Some) } else { Ok(None) };
+            }
+            match self.seek_far(path, key)? {
+                Some((page, node)) if page.has_key(node, key) => self.value(&page, node).map(Some),
+                _ => Ok(None),
+            }
         })
-    }
-
-    /// The value of the entry to which the path leads, if its key is `key`.
-    pub(super) fn value_at(&self, path: &Path, key: &[u8]) -> Result<Option<&[u8]>> {
-        let (page, node) = self.leaf(path)?;
-        if page.has_key(node, key) { self.value(&page, node).map(Some) } else { Ok(None) }
     }
 
     /// Visits the entries from `start` up to, but not including, `end` (no upper bound if it is empty) until the
@@ -342,19 +344,11 @@ impl TreeReader {
         Ok(found)
     }
 
-    /// Goes to the first entry whose key is not less than `key` if the path leads to its leaf already. Returns whether
-    /// it does.
+    /// The leaf to which the path leads, and the node in it. `None` if the path leads to no entry.
     #[inline]
-    pub(super) fn goes_near(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
-        if path.0.is_empty() || path.0.len() < self.state.levels as usize {
-            return Ok(false);
-        }
-        let (page, node) = self.leaf(path)?;
-        let near = page.search_near(node, key);
-        if let Some(near) = near {
-            path.stand_at(near);
-        }
-        Ok(near.is_some())
+    pub(super) fn leaf_of(&self, path: &Path) -> Result<Option<(Page<'_>, usize)>> {
+        let is_whole = !path.0.is_empty() && path.0.len() >= self.state.levels as usize;
+        if is_whole { self.leaf(path).map(Some) } else { Ok(None) }
     }
 
     /// Whether `key` certainly belongs below the branch of the leaf to which the path leads.
@@ -368,9 +362,18 @@ impl TreeReader {
 
     /// Goes to the first entry whose key is not less than `key`. Returns whether such an entry exists.
     pub(super) fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
-        if self.goes_near(path, key)? {
+        if let Some((page, node)) = self.leaf_of(path)?
+            && let Some(near) = page.search_near(node, key)
+        {
+            path.stand_at(near.at);
             return Ok(true);
         }
+        Ok(self.seek_far(path, key)?.is_some())
+    }
+
+    /// Goes to the first entry whose key is not less than `key`, if that is not near the entry to which the path leads.
+    /// Returns the leaf of the entry and its node, or `None` if there is no such entry.
+    pub(super) fn seek_far(&self, path: &mut Path, key: &[u8]) -> Result<Option<(Page<'_>, usize)>> {
         let mut levels = path.0.len().min((self.state.levels as usize).saturating_sub(1));
         // Climb to the lowest branch that certainly covers `key`. The root needs no check.
         while levels > 1 && !self.page_of(path, levels - 1)?.is_around(key) {
@@ -378,14 +381,17 @@ impl TreeReader {
         }
         path.0.truncate(levels);
         let from = path.0.pop().map(|step| step.page);
-        let Some(mut pointer) = from.or(self.root().map(|(root, _)| root)) else { return Ok(false) };
+        let Some(mut pointer) = from.or(self.root().map(|(root, _)| root)) else { return Ok(None) };
         loop {
             let level = self.level_below(path);
             let page = self.page(pointer, level)?;
             if level == 0 {
                 let node = page.search(key);
                 path.0.push(PathStep { page: pointer, node });
-                return if node < page.nodes() { Ok(true) } else { self.advance_leaf(path, false) };
+                if node < page.nodes() {
+                    return Ok(Some((page, node)));
+                }
+                return if self.advance_leaf(path, false)? { self.leaf(path).map(Some) } else { Ok(None) };
             }
             let node = page.search_child(key);
             path.0.push(PathStep { page: pointer, node });

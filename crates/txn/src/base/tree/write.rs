@@ -18,6 +18,9 @@
 //! * Other new entries are as likely in one place as in another, so all pages get equally full.
 //!
 //! A few entries that are left of a leaf join a neighbour if it has room.
+//!
+//! A leaf should have the entries of one index only. The newest rows of a table are often the last ones of an index, and
+//! are read most. Next to entries of another index, their keys would have few common bytes and equal heads.
 
 use std::cmp::Ordering;
 
@@ -28,10 +31,13 @@ use super::free_pages::PageRun;
 use super::key_parts::KeyParts;
 use super::page::{BranchNode, LeafNode, LeafValue, Page, PageFill, PageNode, PagePointer};
 use super::page_writer::{PageWriter, ROOM};
-use super::reader::TreeReader;
+use super::reader::{PATH_BYTE, TreeReader};
 
 /// Nodes of fewer bytes join a neighbour if it has room for them.
 const FEW_BYTES: usize = ROOM / 4;
+
+/// The first bytes of the keys of one index.
+const INDEX_BYTES: usize = PATH_BYTE + 1;
 
 /// The new pages of new entries get full if at least this many of them follow one another.
 const RUN_NODES_MIN: usize = 2;
@@ -283,22 +289,42 @@ impl<'w> TreeWrite<'w, '_, '_> {
     ) -> Result<()> {
         let mut fill = PageFill::default();
         let mut from = 0;
-        // Without a run, the pages that are needed get equal parts of the nodes. A part is told by whole keys, because
-        // the bytes in a page depend on the other keys there.
-        let mut parts = match count_for(nodes, usize::MAX, &mut fill) {
-            count if count == nodes.len() || is_run(nodes) => None,
-            _ => Some((nodes.iter().map(PageNode::page_len).sum::<usize>(), full_pages(nodes, &mut fill))),
-        };
         while from < nodes.len() {
-            let wanted = parts.map_or(usize::MAX, |(left, pages)| left.div_ceil(pages));
-            let count = count_for(&nodes[from..], wanted, &mut fill);
-            let key = if from == 0 { KeyParts::whole(lower) } else { nodes[from].separator(&nodes[from - 1]) };
-            let child = self.pages.write_page(level, &nodes[from..from + count])?;
-            out.push(BranchNode { key, child, is_new: from > 0 });
-            from += count;
-            parts = parts.map(|(left, pages)| (left - fill.whole(), (pages - 1).max(1)));
+            let end = from + until_border(&nodes[from..]);
+            let part = &nodes[from..end];
+            // Without a run, the pages that are needed get equal shares of the nodes. A share is told by whole keys,
+            // because the bytes in a page depend on the other keys there.
+            let mut shares = match count_for(part, usize::MAX, &mut fill) {
+                count if count == part.len() || is_run(part) => None,
+                _ => Some((part.iter().map(PageNode::page_len).sum::<usize>(), full_pages(part, &mut fill))),
+            };
+            while from < end {
+                let wanted = shares.map_or(usize::MAX, |(left, pages)| left.div_ceil(pages));
+                let count = count_for(&nodes[from..end], wanted, &mut fill);
+                let key = if from == 0 { KeyParts::whole(lower) } else { nodes[from].separator(&nodes[from - 1]) };
+                let child = self.pages.write_page(level, &nodes[from..from + count])?;
+                out.push(BranchNode { key, child, is_new: from > 0 });
+                from += count;
+                shares = shares.map(|(left, pages)| (left - fill.whole(), (pages - 1).max(1)));
+            }
         }
         Ok(())
+    }
+}
+
+/// The number of nodes before the first one of another index, if they take a good part of a leaf. Otherwise the number
+/// of all nodes, so that many small tables share pages.
+fn until_border<N: PageNode>(nodes: &[N]) -> usize {
+    let index = |node: &N| node.key().first_bytes(INDEX_BYTES.min(node.key().len())).to_vec();
+    let [first, .., last] = nodes else { return nodes.len() };
+    let of_first = index(first);
+    if N::IS_BRANCH || index(last) == of_first {
+        return nodes.len();
+    }
+    let border = nodes.partition_point(|node| index(node) == of_first);
+    match nodes[..border].iter().map(PageNode::page_len).sum::<usize>() {
+        FEW_BYTES.. => border,
+        _ => nodes.len(),
     }
 }
 

@@ -19,6 +19,7 @@ use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::arithmetic::{Arithmetic, ArithmeticStep, IntegerSpan, Operator};
 use crate::case::{CaseBranch, CaseFunction};
+use crate::column_parts::ColumnParts;
 use crate::function::VectorFunction;
 
 /// An expression over some columns of an operator's input.
@@ -33,6 +34,7 @@ pub struct ExpressionFunction {
     of_lengths: Option<(LengthUnit, Box<ExpressionFunction>)>,
     arithmetic: Option<Arithmetic>,
     case: Option<CaseFunction>,
+    column_parts: Option<ColumnParts>,
     is_ascending: bool,
 }
 
@@ -48,6 +50,7 @@ impl ExpressionFunction {
             of_lengths: of_lengths(&expr)?,
             arithmetic: arithmetic(&expr).filter(|arithmetic| matches!(arithmetic, Arithmetic::Step(_))),
             case: case(&expr)?,
+            column_parts: ColumnParts::new(&expr, columns.len())?,
             is_ascending: columns.len() == 1 && is_ascending(&expr),
             kind: expr.kind,
             columns,
@@ -88,6 +91,10 @@ impl VectorFunction for ExpressionFunction {
 
     fn case(&self) -> Option<&CaseFunction> {
         self.case.as_ref()
+    }
+
+    fn column_parts(&self) -> Option<&ColumnParts> {
+        self.column_parts.as_ref()
     }
 }
 

@@ -7,6 +7,7 @@ use rowmill_base::{LengthUnit, Result};
 
 use crate::arithmetic::Arithmetic;
 use crate::case::CaseFunction;
+use crate::column_parts::ColumnParts;
 
 /// A function of columns that the engine has no operator for. It must return the same result for the same values.
 pub trait VectorFunction: Send + Sync + fmt::Debug {
@@ -38,6 +39,12 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
     /// value must not be NULL.
     fn is_ascending(&self) -> bool {
         false
+    }
+
+    /// If the function reads several columns, returns the parts of it that read one column each. `None` if there are no
+    /// such parts.
+    fn column_parts(&self) -> Option<&ColumnParts> {
+        None
     }
 
     /// If the function is a CASE, returns its branches. The engine asks for them if several columns of a block are

@@ -24,8 +24,17 @@ pub(crate) fn hash_of_bytes(bytes: &[u8], of_rest: u64) -> u64 {
     if tests::all_hashes_meet() {
         return 0;
     }
-    static SECRET: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8) | 1);
     mix(fold_bytes(*SECRET, bytes, of_rest))
+}
+
+/// The secret key of the hashes of this process.
+static SECRET: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8) | 1);
+
+/// Hashes 128 bits as [`hash_of_bytes`] hashes bytes. Equal bits and bytes have different hashes.
+#[inline]
+pub(crate) fn hash_of_wide(bits: u128, of_rest: u64) -> u64 {
+    // Without the secret in both factors, bits whose upper half is zero would all have one hash.
+    mix(fold(bits as u64 ^ *SECRET, (bits >> 64) as u64 ^ SECRET.rotate_left(32) ^ of_rest) ^ of_rest)
 }
 
 /// Hashes bytes to a value that is the same in every process. Must not be used for hash tables, because a client could

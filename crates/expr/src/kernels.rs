@@ -6,6 +6,7 @@
 
 pub mod arithmetic;
 pub mod cast;
+pub(crate) mod choose;
 pub mod compare;
 pub(crate) mod letter_case;
 pub mod like;

@@ -26,10 +26,17 @@ impl PartRows<'_> {
                 true => true_rows(&self.of_places(&**condition, columns)?),
                 false => true_rows(&self.only(&left).of_places(&**condition, columns)?),
             };
-            let (mut taken, mut others) = (Vec::new(), Vec::new());
+            // No branch depends on the truth of a row, because the processor could not predict it. So each row is
+            // written to both lists, and the next one overwrites it in one of them.
+            let (mut taken, mut others) = (vec![0; left.len()], vec![0; left.len()]);
+            let (mut takes, mut leaves) = (0, 0);
             for (row, is_true) in left.into_iter().zip(&truth) {
-                if is_true { taken.push(row) } else { others.push(row) }
+                (taken[takes], others[leaves]) = (row, row);
+                takes += usize::from(is_true);
+                leaves += usize::from(!is_true);
             }
+            taken.truncate(takes);
+            others.truncate(leaves);
             left = others;
             chosen.add(branch, taken)?;
         }

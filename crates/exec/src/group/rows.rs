@@ -21,6 +21,7 @@ use super::texts::is_text;
 use super::value_list::{ValueList, numbered};
 use crate::arithmetic::{Arithmetic, SharedSteps};
 use crate::cache::L2_BYTES;
+use crate::column_parts::ColumnParts;
 use crate::function::VectorFunction;
 use crate::predicate::evaluate;
 use crate::scan::block_state::BlockState;
@@ -331,8 +332,15 @@ impl<'a> PartRows<'a> {
             if let Some(values) = self.computed_once_per_codes(function, &columns)? {
                 return Ok(values);
             }
-            let columns = columns.into_iter().map(by_row).collect::<Result<Vec<_>>>()?;
-            let values = evaluate_in_pieces(function, &columns, self.len())?;
+            let values = match function.column_parts() {
+                Some(of) if columns.iter().any(|column| column.codes.is_some()) => {
+                    self.computed_of_parts(of, columns)?
+                }
+                _ => {
+                    let columns = columns.into_iter().map(by_row).collect::<Result<Vec<_>>>()?;
+                    evaluate_in_pieces(function, &columns, self.len())?
+                }
+            };
             return Ok(PartValues { values, codes: None, is_list: false });
         };
         // The lengths of listed texts are read without decoding the texts in full.
@@ -342,6 +350,20 @@ impl<'a> PartRows<'a> {
             return self.computed_once_per_value(of_lengths, lengths);
         }
         self.computed_once_per_value(function, self.column(*column)?)
+    }
+
+    /// Computes a function of several columns, given these columns and the parts of the function.
+    fn computed_of_parts(&self, of: &ColumnParts, columns: Vec<PartValues>) -> Result<ArrayRef> {
+        let part = |place: usize| {
+            let part = &*of.parts[place];
+            let [column] = part.columns() else { return Err(Error::internal("a part of a function reads one column")) };
+            by_row(self.computed_once_per_value(part, columns[*column].clone())?)
+        };
+        let read = of.whole.columns().iter().map(|place| match place.checked_sub(columns.len()) {
+            None => by_row(columns[*place].clone()),
+            Some(place) => part(place),
+        });
+        evaluate_in_pieces(&*of.whole, &read.collect::<Result<Vec<_>>>()?, self.len())
     }
 
     /// Computes a function of one column, given that column.

@@ -15,7 +15,7 @@ use rowmill_base::{Error, Reservation, Result};
 
 use super::columns::{compact, join_arrays};
 use super::packing::{NO_KEY, each_null};
-use crate::hash::{hash_of_bytes, mix};
+use crate::hash::{hash_of_bytes, hash_of_wide, mix};
 use crate::numbers::{self, Width};
 use crate::row_keys::with_canonical_floats;
 
@@ -190,8 +190,7 @@ impl LongColumn {
                 *hash = mix(*number as u64 ^ mix((number >> 64) as u64 ^ turned(*hash)));
             }),
             LongValues::Bytes(values) => hashes.iter_mut().enumerate().for_each(|(row, hash)| {
-                let bytes = if self.is_null(row) { &[] } else { values.value(row) };
-                *hash = hash_of_bytes(bytes, *hash);
+                *hash = if self.is_null(row) { hash_of_bytes(&[], *hash) } else { hash_of_value(values, row, *hash) };
             }),
         }
     }
@@ -210,8 +209,33 @@ impl LongColumn {
         match (&self.values, &other.values) {
             (LongValues::Narrow(values), LongValues::Narrow(others)) => values[row] == others[other_row],
             (LongValues::Wide(values), LongValues::Wide(others)) => values[row] == others[other_row],
-            (values, others) => values.bytes().value(row) == others.bytes().value(other_row),
+            (values, others) => are_same_bytes(values.bytes(), row, others.bytes(), other_row),
         }
+    }
+}
+
+/// The longest value that a view has itself.
+const IN_VIEW_MAX: u32 = 12;
+
+/// Whether two values are the same. Views have the length and the first bytes of a value, and short values as a whole,
+/// so the bytes themselves are compared only if two long values begin alike.
+#[inline]
+fn are_same_bytes(values: &BinaryViewArray, row: usize, others: &BinaryViewArray, other_row: usize) -> bool {
+    let (view, other) = (values.views()[row], others.views()[other_row]);
+    // The lower half has the length and the first four bytes.
+    if view as u64 != other as u64 {
+        return false;
+    }
+    if view as u32 <= IN_VIEW_MAX { view == other } else { values.value(row) == others.value(other_row) }
+}
+
+/// The hash of a value. A short value is hashed by its view, which takes no look at bytes of varying length.
+#[inline]
+fn hash_of_value(values: &BinaryViewArray, row: usize, seed: u64) -> u64 {
+    let view = values.views()[row];
+    match view as u32 <= IN_VIEW_MAX {
+        true => hash_of_wide(view, seed),
+        false => hash_of_bytes(values.value(row), seed),
     }
 }
 

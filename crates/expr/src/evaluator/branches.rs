@@ -1,9 +1,8 @@
 //! CASE and COALESCE: choose one of several values for each row. Each value is computed only for the rows that take it.
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Scalar, new_null_array};
+use arrow::array::{Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::interleave;
-use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::Operand;
@@ -11,6 +10,7 @@ use rowmill_plan::Operand;
 use super::narrowed::InputRows;
 use super::prepared::PreparedExpr;
 use super::truth;
+use crate::kernels::choose::choose;
 use crate::kinds::arrow_failed;
 
 /// Evaluates `CASE WHEN condition THEN value ... ELSE otherwise END`.
@@ -141,8 +141,7 @@ impl<'a> Choice<'a> {
             && first.computed.is_none()
             && second.computed.is_none()
         {
-            let mask = BooleanArray::new(first.taken.clone(), None);
-            return merge_two(&mask, &first.values, &second.values).map(Operand::rows);
+            return choose(&first.taken, &first.values, &second.values).map(Operand::rows);
         }
         // `places[row]` is the branch of a row and the position of its value among the values of that branch. Narrowed
         // branches have a value only for the rows that they were computed for.
@@ -174,15 +173,4 @@ fn spread_bits(narrow: &BooleanBuffer, mask: &BooleanBuffer) -> BooleanBuffer {
         }
     }
     bits.finish()
-}
-
-fn merge_two(mask: &BooleanArray, first: &Operand, second: &Operand) -> Result<ArrayRef> {
-    let (one, other) = (&first.values, &second.values);
-    match (first.is_constant, second.is_constant) {
-        (false, false) => zip(mask, one, other),
-        (false, true) => zip(mask, one, &Scalar::new(other)),
-        (true, false) => zip(mask, &Scalar::new(one), other),
-        (true, true) => zip(mask, &Scalar::new(one), &Scalar::new(other)),
-    }
-    .map_err(arrow_failed)
 }

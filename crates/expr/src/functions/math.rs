@@ -11,6 +11,7 @@ mod random;
 mod rounding;
 mod sign;
 mod special;
+mod whole;
 mod wide_sum;
 
 #[cfg(test)]

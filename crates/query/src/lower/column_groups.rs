@@ -1,4 +1,4 @@
-//! Groups by columns, before a grouping by texts that are made of these columns.
+//! Groups by columns, before a grouping by keys that are made of several of these columns.
 //!
 //! ```text
 //!   group by a || 'x' || b            ->        group by a || 'x' || b
@@ -10,8 +10,8 @@
 //!                                                  └─ rows
 //! ```
 //!
-//! A text of several columns must be made for each row and hashed as a whole. Grouping by the columns themselves is
-//! cheaper, and the texts are then made once for each combination of their values. All times of the smallest unit that
+//! A key of several columns must be made for each row and hashed as a whole. Grouping by the columns themselves is
+//! cheaper, and the keys are then made once for each combination of their values. All times of the smallest unit that
 //! a format writes have one text. We should do this only if the combinations are far fewer than the rows, and we can do
 //! it only if the aggregates can be combined from parts.
 
@@ -27,8 +27,10 @@ use super::grouping_sets::is_of_parts;
 use super::relation::LoweredRelation;
 use crate::column_set::columns_of;
 
-/// Combinations of columns per row, up to which the rows are grouped by columns first.
+/// Combinations of columns per row, up to which the rows are grouped by columns first, if a key is a text.
 const COMBINATIONS_MAX: f64 = 0.2;
+/// The same if no key is a text. Numbers are made in little time, so the groups should be found by small arrays.
+const COMBINATIONS_OF_NUMBERS_MAX: f64 = 0.01;
 
 impl Lowerer<'_> {
     /// Groups the rows of `input` by the columns of the keys and then by the keys, if that is cheaper. Otherwise
@@ -49,7 +51,7 @@ impl Lowerer<'_> {
             key.rewrite(&mut |part| self.write_unit(part, &mut units));
         }
         with_units.derived.extend(units.iter().cloned());
-        let Some(keys) = self.columns_of_texts(&group, &with_units, &units) else { return Ok(Err(input)) };
+        let Some(keys) = self.columns_of_keys(&group, &with_units, &units) else { return Ok(Err(input)) };
         let own = &with_units;
         let (grouped, aggregates) = self.first_group(&group, own, own, &keys)?;
         self.last_group(&group, &grouped, aggregates).map(Ok)
@@ -81,21 +83,21 @@ impl Lowerer<'_> {
         *time = self.columns.expr(id);
     }
 
-    /// The columns and the `units` that the keys read, if one of the keys is a text of several of them or of a unit,
+    /// The columns and the `units` that the keys read, if one of the keys is made of several of them or of a unit,
     /// and if they have few combinations.
-    fn columns_of_texts(
+    fn columns_of_keys(
         &self,
         group: &LogicalGroup,
         input: &LoweredRelation,
         units: &[(ColumnId, ScalarExpr)],
     ) -> Option<Vec<ColumnId>> {
-        let is_made = |key: &ScalarExpr| {
-            let read = columns_of([key]);
+        let is_made = |key: &&ScalarExpr| {
+            let read = columns_of([*key]);
             let of_unit = units.iter().any(|(id, _)| read.contains(*id));
-            key.kind == DataType::Utf8View && (of_unit || read.iter().nth(1).is_some())
+            of_unit || read.iter().nth(1).is_some()
         };
         let keys = || group.keys.iter().map(|(_, key)| key);
-        if !keys().any(is_made) || keys().any(|key| key.volatility() == Volatility::Volatile) {
+        if !keys().any(|key| is_made(&key)) || keys().any(|key| key.volatility() == Volatility::Volatile) {
             return None;
         }
         let read = columns_of(keys());
@@ -106,6 +108,8 @@ impl Lowerer<'_> {
         }
         let exprs: Vec<ScalarExpr> = columns.iter().map(|id| input.resolve(&self.columns.expr(*id))).collect();
         let combinations = self.estimator.group_count(input.node(), &exprs, &|id| input.position(ColumnId(id)));
-        (combinations <= self.rows_of(input) * COMBINATIONS_MAX).then_some(columns)
+        let has_text = keys().filter(is_made).any(|key| key.kind == DataType::Utf8View);
+        let most = if has_text { COMBINATIONS_MAX } else { COMBINATIONS_OF_NUMBERS_MAX };
+        (combinations <= self.rows_of(input) * most).then_some(columns)
     }
 }

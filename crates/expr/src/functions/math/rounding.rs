@@ -16,7 +16,7 @@ use rowmill_plan::Operand;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 
 use super::float::{apply, canonical, repeated};
-use super::{for_integer, not_a_number};
+use super::{for_integer, not_a_number, whole};
 use crate::functions::rowwise::{NumberArgument, bigints, numbers};
 use crate::functions::signatures::{BIGINT, number, stands_for};
 use crate::kinds::{digits_and_scale, digits_max_of, is_decimal, is_wide_decimal, out_of_range};
@@ -67,13 +67,14 @@ impl Direction {
         }
     }
 
+    #[inline]
     fn float(self, value: f64) -> f64 {
         match self {
-            Direction::HalfAwayFromZero => value.round(),
-            Direction::HalfToEven => value.round_ties_even(),
-            Direction::TowardZero => value.trunc(),
-            Direction::Up => value.ceil(),
-            Direction::Down => value.floor(),
+            Direction::HalfAwayFromZero => whole::round(value),
+            Direction::HalfToEven => whole::round_ties_even(value),
+            Direction::TowardZero => whole::trunc(value),
+            Direction::Up => whole::ceil(value),
+            Direction::Down => whole::floor(value),
         }
     }
 }
@@ -169,7 +170,14 @@ fn to_whole(arguments: &[Operand], kind: &DataType, rows: usize, direction: Dire
     let values = &arguments[0].values;
     let made: ArrayRef = match values.data_type() {
         DataType::Float32 | DataType::Float64 => {
-            return apply(arguments, kind, rows, |value| direction.float(value));
+            // Each direction has a loop of its own, which does not ask for the direction.
+            return match direction {
+                Direction::HalfAwayFromZero => apply(arguments, kind, rows, whole::round),
+                Direction::HalfToEven => apply(arguments, kind, rows, whole::round_ties_even),
+                Direction::TowardZero => apply(arguments, kind, rows, whole::trunc),
+                Direction::Up => apply(arguments, kind, rows, whole::ceil),
+                Direction::Down => apply(arguments, kind, rows, whole::floor),
+            };
         }
         DataType::Decimal128(_, 1..) | DataType::Decimal256(_, 1..) => {
             return decimals(arguments, kind, rows, direction, |_| 0);
@@ -326,7 +334,7 @@ fn nearest(value: f64, places: i32) -> f64 {
     }
     // `error` is what the product lost. It decides only if the product looks like a tie.
     let one = 1_f64.copysign(value);
-    let (whole, error) = (scaled.trunc(), value.mul_add(factor, -scaled) * one);
+    let (whole, error) = (whole::trunc(scaled), value.mul_add(factor, -scaled) * one);
     let is_away = (scaled - whole).abs() - 0.5 + error >= 0.0;
     (whole + if is_away { one } else { 0.0 }) / factor
 }

@@ -8,6 +8,7 @@ use rowmill_plan::{FunctionSpec, Operand};
 
 use super::float::{apply, apply_pair};
 use super::rounding::{round_even, round_kinds};
+use super::whole;
 use crate::functions::rowwise::{NumberArgument, bigints, booleans, numbers};
 use crate::functions::signatures::{BIGINT, BOOLEAN, DOUBLE, INTEGER, exactly, floats, ordinary};
 use crate::kinds::{digits_and_scale, division_by_zero, is_decimal, is_float, is_number, out_of_range};
@@ -43,7 +44,7 @@ pub(in crate::functions) static SPECIAL: &[FunctionSpec] = &[
     FunctionSpec {
         name: "fdiv",
         signature: |arguments| floats(arguments, 2),
-        kernel: |arguments, kind, rows| apply_pair(arguments, kind, rows, |left, right| (left / right).floor()),
+        kernel: |arguments, kind, rows| apply_pair(arguments, kind, rows, |left, right| whole::floor(left / right)),
         doc: "The quotient of two numbers, rounded down.",
         example: ("fdiv(7, 2)", "3.0"),
         ..ordinary("math")
@@ -52,7 +53,7 @@ pub(in crate::functions) static SPECIAL: &[FunctionSpec] = &[
         name: "fmod",
         signature: |arguments| floats(arguments, 2),
         kernel: |arguments, kind, rows| {
-            apply_pair(arguments, kind, rows, |left, right| left - right * (left / right).floor())
+            apply_pair(arguments, kind, rows, |left, right| left - right * whole::floor(left / right))
         },
         doc: "The remainder of two numbers, with the sign of the second one.",
         example: ("fmod(-7, 2)", "1.0"),

@@ -31,6 +31,7 @@ use rowmill_plan::FunctionSpec;
 pub(crate) use self::call_failure::call_can_fail;
 pub use self::interval::{fixed_distance, moved_timestamp};
 pub(crate) use self::list::keys::keys_of;
+pub use self::math::SessionRandom;
 pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
 pub use self::result_limit::{result_bytes_max, with_result_limit};
 pub(crate) use self::rowwise::too_long;

@@ -2,11 +2,13 @@
 //!
 //! - `path`: paths into documents, as DuckDB and PostgreSQL write them.
 //! - `parts`: finding the parts that a path selects, without taking the document apart.
+//! - `sql_path`: the path language of SQL/JSON, which also has conditions and arithmetic.
 //! - `transform`: documents read as values of another type.
 //! - `tree`: a document that is taken apart, for functions that change or compare documents.
 
 pub mod parts;
 pub mod path;
+pub(crate) mod sql_path;
 pub mod transform;
 pub mod tree;
 

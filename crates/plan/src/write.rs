@@ -7,6 +7,7 @@
 //! The executor of changes runs it in batches. The lowering to programs makes a program of it, if the statement has
 //! one. Both read only this plan, so that they mean the same.
 
+use arrow::datatypes::DataType;
 use rowmill_base::TableId;
 
 use crate::ScalarExpr;
@@ -28,8 +29,11 @@ pub struct Write<Q> {
     pub conflict: Option<WriteConflict>,
     /// The conditions that no new row may fail.
     pub checks: Vec<WriteCheck>,
-    /// `RETURNING`, over the columns of the new row, or of the deleted one.
+    /// `RETURNING`, over the columns of the new row, or of the deleted one, and then those of `beside`.
     pub returning: Option<Q>,
+    /// The names and types of the columns of joined tables that RETURNING reads. They are the last columns of the
+    /// source.
+    pub beside: Vec<(String, DataType)>,
 }
 
 /// Where the rows of a change come from.

@@ -36,6 +36,7 @@ mod file_function;
 mod from;
 mod gapfill;
 mod grouping;
+mod interval_total;
 mod item_function;
 mod json;
 mod latest;
@@ -62,14 +63,17 @@ mod table_sample;
 pub mod target;
 mod ties;
 mod time_interval;
+mod total_of_parts;
 pub mod type_name;
 mod unpivot;
 pub(crate) mod walk;
+mod where_alias;
 mod wide_total;
 mod window;
 mod window_join;
 mod with;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -160,7 +164,9 @@ pub fn bind_exprs(
     let mut binder = Binder::new(catalog, spelling, parameters);
     let names = binder.given_names(scope);
     let mut level = SelectLevel::new(0);
-    level.names.push(names);
+    level.names = names.relations.into_iter().map(FromNames::of).collect();
+    // A name of several tables is that of the first one, which is the row that the statement changes.
+    level.preferred = (level.names.len() > 1).then_some(0);
     level.end = Some(binder.columns_end());
     level.clause = Clause::Other(clause);
     binder.levels.push(level);
@@ -214,15 +220,8 @@ pub fn bind_items(
     let mut binder = Binder::new(catalog, spelling, parameters);
     let names = binder.given_names(scope);
     let columns = (0..scope.len()).map(ColumnId).collect();
-    let mut level = SelectLevel::new(0);
-    level.names.push(names);
-    level.end = Some(binder.columns_end());
-    level.clause = Clause::Other(clause);
-    binder.levels.push(level);
-    let items = binder.projection(items)?;
-    let (exprs, columns_out) = binder.output(items);
-    let plan = Logical::Map { input: Box::new(Logical::no_rows(columns)), exprs };
-    binder.finish_checked(BoundRows { plan, columns: columns_out })
+    let rows = binder.items_over(vec![names], None, items, clause, columns)?;
+    binder.finish_checked(rows)
 }
 
 /// A rewrite that must be applied to every expression.
@@ -233,6 +232,20 @@ type ExprRewrite<'r> = dyn FnMut(&mut ScalarExpr) + 'r;
 struct BoundRows {
     plan: Logical,
     columns: Vec<NamedColumn>,
+}
+
+impl BoundRows {
+    /// The columns that the plan and its result name, wherever they come from.
+    fn named_columns(&self) -> HashSet<usize> {
+        reads::named_columns(&self.plan, self.columns.iter().map(|column| column.id))
+    }
+
+    /// Lets the input of a select list, which has no rows yet, give these columns.
+    fn give_rows_of(&mut self, columns: Vec<ColumnId>) {
+        if let Logical::Map { input, .. } = &mut self.plan {
+            **input = Logical::no_rows(columns);
+        }
+    }
 }
 
 /// The relation that a name of the catalog refers to, by its number in the statement.
@@ -261,6 +274,8 @@ struct Binder<'a> {
     relations: HashMap<RelationName, KnownRelation>,
     /// The SELECTs around the current position, innermost last.
     levels: Vec<SelectLevel>,
+    /// The parts of expressions that names of select lists have been replaced by so far.
+    alias_parts: Cell<usize>,
     /// The visible names of WITH, innermost last.
     withs: Vec<Rc<WithQuery>>,
     /// The views around the current position.
@@ -298,6 +313,7 @@ impl<'a> Binder<'a> {
             parameters: parameters.iter().map(|kind| (*kind != DataType::Null).then(|| kind.clone())).collect(),
             relations: HashMap::new(),
             levels: Vec::new(),
+            alias_parts: Cell::new(0),
             withs: Vec::new(),
             views: Vec::new(),
             databases: Vec::new(),
@@ -313,6 +329,27 @@ impl<'a> Binder<'a> {
     }
 
     /// Finishes a query whose result reads all of its columns.
+    /// Binds a select list over given names. The columns are those of the rows that the list will be computed for.
+    fn items_over(
+        &mut self,
+        names: Vec<FromNames>,
+        preferred: Option<usize>,
+        items: &[ast::SelectItem],
+        clause: &'static str,
+        columns: Vec<ColumnId>,
+    ) -> Result<BoundRows> {
+        let mut level = SelectLevel::new(0);
+        level.names = names;
+        level.preferred = preferred;
+        level.end = Some(self.columns_end());
+        level.clause = Clause::Other(clause);
+        self.levels.push(level);
+        let items = self.projection(items)?;
+        let (exprs, output) = self.output(items);
+        let plan = Logical::Map { input: Box::new(Logical::no_rows(columns)), exprs };
+        Ok(BoundRows { plan, columns: output })
+    }
+
     fn finish_checked(mut self, rows: BoundRows) -> Result<BoundQuery> {
         self.note_results(rows.columns.iter().map(|column| column.id));
         self.check_reads(Some(&rows.plan), &[])?;

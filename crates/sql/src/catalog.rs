@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Settings};
 use rowmill_exec::scan::ScanMetrics;
 use rowmill_exec::workers::Workers;
+use rowmill_expr::functions::SessionRandom;
 use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{Engine, SchemaDef, Snapshot, TakenNumbers};
 
@@ -83,6 +84,8 @@ pub(crate) struct StatementContext {
     pub(crate) transaction_number: i64,
     /// The last numbers that the connection has taken from sequences.
     pub(crate) taken_numbers: Arc<TakenNumbers>,
+    /// The random numbers of the connection.
+    pub(crate) random: Arc<SessionRandom>,
     /// The advisory locks of the connection.
     pub(crate) locks: Arc<ConnectionLocks>,
     /// Who runs the statement.
@@ -119,6 +122,7 @@ impl StatementContext {
             clock: work.clock.clone(),
             transaction_number: work.transaction_number(),
             taken_numbers: Arc::clone(work.session.taken_numbers()),
+            random: Arc::clone(work.session.random()),
             locks: Arc::clone(work.session.locks()),
             authority: work.session.authority().clone(),
             path: Arc::clone(work.session.search_path()),

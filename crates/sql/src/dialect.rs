@@ -11,13 +11,16 @@
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use rowmill_plan::item_function;
-use sqlparser::ast::{BinaryOperator, ColumnOption, Expr, GeneratedAs};
+use sqlparser::ast::{BinaryOperator, ColumnOption, Expr, GeneratedAs, UnaryOperator, visit_expressions};
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
+
+use crate::parse::call;
 
 /// The dialect of one statement.
 #[derive(Debug, Default)]
@@ -78,6 +81,96 @@ fn compound_subquery(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(query.map(Expr::Subquery))
 }
 
+/// The most parts that the operands of a `BETWEEN SYMMETRIC` may have. The form doubles them, so that forms inside of
+/// forms would grow without bound.
+const SYMMETRIC_PARTS_MAX: usize = 10_000;
+
+/// Reads `x BETWEEN SYMMETRIC a AND b` as `(x BETWEEN a AND b OR x BETWEEN b AND a)`, as PostgreSQL defines it, and
+/// `x BETWEEN ASYMMETRIC a AND b` as the form without the word.
+fn symmetric_between(parser: &mut Parser, value: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let has = |parser: &mut Parser, words: &[Keyword]| parser.parse_keywords(words);
+    let (negated, is_symmetric) = match parser.peek_token_ref().token {
+        Token::Word(ref word) if matches!(word.keyword, Keyword::NOT | Keyword::BETWEEN) => {
+            if has(parser, &[Keyword::BETWEEN, Keyword::SYMMETRIC]) {
+                (false, true)
+            } else if has(parser, &[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC]) {
+                (true, true)
+            } else if has(parser, &[Keyword::BETWEEN, Keyword::ASYMMETRIC]) {
+                (false, false)
+            } else if has(parser, &[Keyword::NOT, Keyword::BETWEEN, Keyword::ASYMMETRIC]) {
+                (true, false)
+            } else {
+                return None;
+            }
+        }
+        _ => return None,
+    };
+    let bounds = |parser: &mut Parser| {
+        let low = parser.parse_subexpr(precedence)?;
+        parser.expect_keyword_is(Keyword::AND)?;
+        Ok((low, parser.parse_subexpr(precedence)?))
+    };
+    Some(bounds(parser).and_then(|(low, high)| {
+        let between = |low: &Expr, high: &Expr| {
+            let [expr, low, high] = [value, low, high].map(|part| Box::new(part.clone()));
+            Box::new(Expr::Between { expr, negated, low, high })
+        };
+        if !is_symmetric {
+            return Ok(*between(&low, &high));
+        }
+        let parts: usize = [value, &low, &high].into_iter().map(parts_of).sum();
+        if parts > SYMMETRIC_PARTS_MAX {
+            return Err(ParserError::RecursionLimitExceeded);
+        }
+        let op = if negated { BinaryOperator::And } else { BinaryOperator::Or };
+        let both = Expr::BinaryOp { left: between(&low, &high), op, right: between(&high, &low) };
+        Ok(Expr::Nested(Box::new(both)))
+    }))
+}
+
+/// Whether the next words are `GLOB` or `NOT GLOB` and a pattern; with whether there is a NOT.
+fn is_glob(parser: &Parser) -> Option<bool> {
+    let is_word = |at: usize, wanted: &str| {
+        matches!(&parser.peek_nth_token_ref(at).token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+    };
+    let negated = is_word(0, "not");
+    let at = usize::from(negated);
+    if !is_word(at, "glob") {
+        return None;
+    }
+    // A word after an expression may also be the name of its column.
+    let pattern = &parser.peek_nth_token_ref(at + 1).token;
+    let is_pattern = match pattern {
+        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::Placeholder(_) | Token::LParen => true,
+        _ => false,
+    };
+    is_pattern.then_some(negated)
+}
+
+/// Reads `text GLOB pattern` as `glob(pattern, text)`.
+fn glob_match(parser: &mut Parser, text: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let negated = is_glob(parser)?;
+    (0..1 + usize::from(negated)).for_each(|_| parser.advance_token());
+    Some(parser.parse_subexpr(precedence).map(|pattern| {
+        let matches = call("glob", [pattern, text.clone()]);
+        match negated {
+            true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(matches))) },
+            false => matches,
+        }
+    }))
+}
+
+fn parts_of(expr: &Expr) -> usize {
+    let mut parts = 0;
+    let _: ControlFlow<()> = visit_expressions(expr, |_| {
+        parts += 1;
+        ControlFlow::Continue(())
+    });
+    parts
+}
+
 /// Returns the index of the first token from `at` on that is not white space.
 fn next(parser: &Parser, mut at: usize) -> usize {
     while matches!(parser.token_at(at).token, Token::Whitespace(_)) {
@@ -133,7 +226,11 @@ fn takes_lambda(parser: &Parser, known: &mut HashMap<usize, bool>) -> bool {
     let Some(comma) = previous(parser, parser.index()) else { return false };
     match parser.token_at(comma).token {
         Token::Comma => {}
-        Token::LParen => return is_function(comma, &|name| name == "columns") && begins_lambda(parser),
+        Token::LParen => {
+            let takes =
+                |name: &str| name == "columns" || is_method(parser, comma) && item_function::find(name).is_some();
+            return is_function(comma, &takes) && begins_lambda(parser);
+        }
         _ => return false,
     }
     // Most arguments are plain values. For these we do not look for the function that they belong to.
@@ -160,6 +257,12 @@ fn takes_lambda(parser: &Parser, known: &mut HashMap<usize, bool>) -> bool {
     }
     known.insert(comma, answer);
     answer
+}
+
+/// Whether the function before a parenthesis has its first argument before a dot: `list.list_filter(x -> x > 1)`.
+fn is_method(parser: &Parser, parenthesis: usize) -> bool {
+    let dot = previous(parser, parenthesis).and_then(|name| previous(parser, name));
+    dot.is_some_and(|dot| parser.token_at(dot).token == Token::Period)
 }
 
 fn keyword_at(parser: &Parser, at: usize) -> Keyword {
@@ -241,10 +344,10 @@ impl Dialect for RowmillDialect {
         compound_subquery(parser)
     }
 
-    /// Reads `a // b`, which the parser knows only in DuckDB's dialect.
+    /// Reads `a // b`, which the parser knows only in DuckDB's dialect, and `x BETWEEN SYMMETRIC a AND b`.
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
         if parser.peek_token_ref().token != Token::DuckIntDiv {
-            return None;
+            return symmetric_between(parser, expr, precedence).or_else(|| glob_match(parser, expr, precedence));
         }
         parser.advance_token();
         Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
@@ -282,6 +385,9 @@ impl Dialect for RowmillDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        if is_glob(parser).is_some() {
+            return Some(Ok(self.prec_value(Precedence::Like)));
+        }
         POSTGRES.get_next_precedence(parser)
     }
 
@@ -308,6 +414,7 @@ impl Dialect for RowmillDialect {
         supports_select_wildcard_except,
         supports_select_wildcard_exclude,
         supports_select_wildcard_replace,
+        supports_select_wildcard_rename,
         supports_dictionary_syntax,
         support_map_literal_syntax,
         supports_map_literal_with_angle_brackets,

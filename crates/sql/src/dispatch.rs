@@ -10,7 +10,7 @@ use crate::session::Work;
 use crate::statement::write::changing_with::{self, ChangingWith};
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, alter_time_table, analyze, attach, check, comment, copy, create_table, describe, drop,
+    alter_sequence, alter_table, alter_time_table, analyze, attach, check, comment, copy, create_table, describe, drop,
     export_database, grant, import_database, index, lock, macro_definition, maintenance, materialized_view,
     named_statement, refresh, role, schema, search_path, secret, sequence, show, transaction, truncate,
     type_definition, view,
@@ -36,6 +36,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Copy(statement) => copy::run(work, statement),
         StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
         StatementBody::AlterTimeTable(alter) => alter_time_table::run(work, alter),
+        StatementBody::AlterSequence(alter) => alter_sequence::run(work, alter),
         StatementBody::Access(statement) => match &**statement {
             AccessStatement::Grant(_) | AccessStatement::GrantRole { .. } | AccessStatement::SetOwner { .. } => {
                 grant::run(work, statement)

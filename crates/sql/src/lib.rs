@@ -79,6 +79,7 @@ mod prepared;
 mod program;
 mod query;
 mod query_catalog;
+mod random_functions;
 mod redaction;
 mod refresher;
 mod row_builder;

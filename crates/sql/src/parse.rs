@@ -10,6 +10,7 @@
 //! `IMPORT`, `ATTACH`, `DETACH`, `REFRESH`, `VACUUM`, those about roles and rights, and the clauses of time tables.
 
 mod access;
+mod alter_sequence;
 mod alter_time_table;
 mod attach;
 mod comment;
@@ -25,6 +26,7 @@ mod pg_forms;
 mod position;
 mod precedence;
 mod prepare;
+mod radix_numbers;
 mod sequence_options;
 mod short_forms;
 mod time_clauses;
@@ -51,10 +53,12 @@ use crate::statement::insert;
 use crate::statement::sql_text::quoted;
 use crate::statement::write::ChangeSyntax;
 pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStatement, RoleOptions};
+pub(crate) use alter_sequence::{AlterSequence, AlteredSequence, SequenceChange, SequenceChanges};
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
 pub(crate) use attach::{AttachStatement, DetachStatement};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 pub(crate) use database_folder::ExportStatement;
+use insert_forms::InsertMarks;
 use key_operators::join_key_operators;
 use macro_statement::parse_macro;
 pub(crate) use macro_statement::{MacroStatement, MacroText};
@@ -64,7 +68,9 @@ pub(crate) use named_statement::NamedStatement;
 use named_statement::parse_named;
 use parameters::{Parameters, join_named};
 use position::TextCursor;
+pub(crate) use prepare::call;
 use prepare::{DeclaredParameters, prepare};
+use radix_numbers::join_radix_numbers;
 use sequence_options::sort_sequence_options;
 use short_forms::replace_short_forms;
 use time_clauses::replace_time_clauses;
@@ -110,8 +116,8 @@ struct RareParts {
     refresh_rule: Option<RefreshRule>,
     /// The parameters that have a type of PostgreSQL's catalog.
     declared_parameters: DeclaredParameters,
-    /// Whether it is an `INSERT ... BY NAME`. The words are not in the body.
-    inserts_by_name: bool,
+    /// The words of an `INSERT` that are not in the body.
+    insert_marks: InsertMarks,
 }
 
 impl RareParts {
@@ -119,7 +125,8 @@ impl RareParts {
         let is_empty = self.time_clauses.is_none()
             && self.refresh_rule.is_none()
             && self.declared_parameters.is_empty()
-            && !self.inserts_by_name;
+            && !self.insert_marks.by_name
+            && !self.insert_marks.overrides;
         (!is_empty).then(|| Arc::new(self))
     }
 }
@@ -139,6 +146,8 @@ pub(crate) enum StatementBody {
     CheckDatabase,
     /// `ALTER TABLE` with an operation on a time table
     AlterTimeTable(Box<AlterTimeTable>),
+    /// `ALTER SEQUENCE`, and `ALTER TABLE` with an operation on the sequence of a column
+    AlterSequence(Box<AlterSequence>),
     /// `BACKUP DATABASE TO 'folder'`
     Backup { to: String },
     /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
@@ -240,7 +249,12 @@ impl Statement {
 
     /// Whether the statement is an `INSERT ... BY NAME`.
     pub(crate) fn inserts_by_name(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.inserts_by_name)
+        self.rare.as_ref().is_some_and(|rare| rare.insert_marks.by_name)
+    }
+
+    /// Whether the statement is an `INSERT ... OVERRIDING SYSTEM VALUE`.
+    pub(crate) fn overrides_generated(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.insert_marks.overrides)
     }
 
     /// When the view of a `CREATE MATERIALIZED VIEW` is refreshed, if the statement says so.
@@ -435,6 +449,7 @@ impl<'t> Section<'t> {
             tokens.drain(clause.tokens.clone());
         }
         join_named(&mut tokens);
+        join_radix_numbers(sql, &mut tokens)?;
         join_key_operators(&mut tokens);
         // This must come before names are lowered, because `1m` and `1M` differ.
         let end = tokens.last().map_or_else(Location::empty, |token| token.span.end);
@@ -446,7 +461,7 @@ impl<'t> Section<'t> {
             lower_name(token, &mut spellings);
             parameters.number(token)?;
         }
-        let inserts_by_name = insert_forms::rewrite(&mut tokens);
+        let insert_marks = insert_forms::rewrite(&mut tokens);
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let clauses = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let time_clauses =
@@ -478,7 +493,8 @@ impl<'t> Section<'t> {
                     drop(settle(&mut **condition, settings)?);
                 }
             }
-            StatementBody::Checkpoint
+            StatementBody::AlterSequence(_)
+            | StatementBody::Checkpoint
             | StatementBody::CheckDatabase
             | StatementBody::Backup { .. }
             | StatementBody::Restore { .. }
@@ -496,7 +512,7 @@ impl<'t> Section<'t> {
         }
         let text: Arc<str> = sql[self.range.clone()].into();
         let refresh_rule = self.refresh.map(|clause| clause.rule);
-        let rare = RareParts { time_clauses, refresh_rule, declared_parameters: declared, inserts_by_name };
+        let rare = RareParts { time_clauses, refresh_rule, declared_parameters: declared, insert_marks };
         Ok(Statement {
             body: Arc::new(body),
             walk_bytes: walk_bytes(levels),
@@ -610,6 +626,8 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
                 StatementBody::AlterTimeTable(Box::new(alter))
             } else if let Some(statement) = access::parse_access(parser)? {
                 StatementBody::Access(Box::new(statement))
+            } else if let Some(alter) = alter_sequence::parse_alter_sequence(parser)? {
+                StatementBody::AlterSequence(Box::new(alter))
             } else if let Some(statement) = comment::parse_comment(parser)? {
                 StatementBody::Sql(Box::new(statement))
             } else {

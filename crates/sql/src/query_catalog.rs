@@ -29,7 +29,7 @@ use crate::session::temporary::is_temporary;
 use crate::statement::macro_definition;
 use crate::{
     advisory_lock_functions, file_functions, function_list, log_functions, materialized_list, memory_functions,
-    pragma_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
+    pragma_functions, random_functions, sequence_functions, snapshot_function, statement_functions, storage_function,
     table_order_function,
 };
 
@@ -208,6 +208,7 @@ impl QueryCatalog for ContextCatalog {
             return Ok(Some(found));
         }
         let own = sequence_functions::function(&self.context, name, arguments.len())
+            .or_else(|| random_functions::function(&self.context, name, arguments.len()))
             .or_else(|| advisory_lock_functions::function(&self.context, name, arguments.len()));
         Ok(own.or_else(|| pg_catalog::function(&self.context, name, arguments.len())))
     }

@@ -86,6 +86,11 @@ impl SequenceFunction {
         if self.name == "currval" {
             return Ok(found.id);
         }
+        if self.context.taken_numbers.is_recounted(found.id) {
+            let what =
+                format!("this transaction has changed sequence \"{text}\", but {} works outside of it", self.name);
+            return Err(Error::new(ErrorKind::Unsupported, what).hint("COMMIT first"));
+        }
         // Sequences run outside of transactions, so the engine can only find one that is committed.
         let is_committed = self.engine()?.snapshot()?.catalog().table_by_id(found.id).is_some();
         if !is_committed {

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_exec::workers::Workers;
+use rowmill_expr::functions::SessionRandom;
 use rowmill_expr::session_zone::{SessionZone, with_session_zone};
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
@@ -99,6 +100,8 @@ pub struct Session {
     pub(crate) named_statements: NamedStatements,
     /// The last numbers that the connection has taken from sequences.
     taken_numbers: Arc<TakenNumbers>,
+    /// The random numbers of the connection.
+    random: Arc<SessionRandom>,
     /// The number of the open transaction while a statement writes in it and therefore holds it.
     writing_number: Option<i64>,
     /// The cancel flag of the programs that have run since the last other statement.
@@ -170,6 +173,7 @@ impl Session {
             databases: SessionDatabases::default(),
             named_statements: NamedStatements::default(),
             taken_numbers: Arc::default(),
+            random: Arc::default(),
             writing_number: None,
             program_cancel: None,
             scratch: ProgramScratch::default(),
@@ -464,11 +468,17 @@ impl Session {
         open.refresh()
     }
 
-    /// Returns the tables and functions that the connection has added.
+    /// Returns the last numbers that the connection has taken from sequences.
     pub(crate) fn taken_numbers(&self) -> &Arc<TakenNumbers> {
         &self.taken_numbers
     }
 
+    /// Returns the random numbers of the connection.
+    pub(crate) fn random(&self) -> &Arc<SessionRandom> {
+        &self.random
+    }
+
+    /// Returns the tables and functions that the connection has added.
     pub(crate) fn objects(&self) -> &Arc<SessionObjects> {
         &self.objects
     }

@@ -45,10 +45,17 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
         return Err(Error::new(ErrorKind::Unsupported, format!("{set} is not supported"))
             .hint("settings are set one by one: SET name = value"));
     };
-    let name = setting_name(variable);
+    let mut name = setting_name(variable);
     let [value] = values.as_slice() else {
         return Err(Error::new(ErrorKind::InvalidParameter, format!("the setting {name} takes one value")));
     };
+    if name == TIMEOUT && !is_default(value) {
+        work.set(TIMEOUT_MS, &milliseconds(&value_text(value)?)?.to_string())?;
+        return Ok(Outcome::Done { tag: "SET" });
+    }
+    if name == TIMEOUT {
+        TIMEOUT_MS.clone_into(&mut name);
+    }
     if name == TIME_ZONE {
         set_zone(work, value)?;
     } else if is_default(value) {
@@ -57,6 +64,29 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
         work.set(&name, &value_text(value)?)?;
     }
     Ok(Outcome::Done { tag: "SET" })
+}
+
+/// PostgreSQL's name of [`TIMEOUT_MS`], whose values have units: `SET statement_timeout = '5s'`.
+const TIMEOUT: &str = "statement_timeout";
+const TIMEOUT_MS: &str = "statement_timeout_ms";
+
+/// The number of milliseconds of a duration as PostgreSQL writes it. A number without a unit counts milliseconds.
+fn milliseconds(text: &str) -> Result<u64> {
+    let text = text.trim();
+    let digits = text.find(|ch: char| !ch.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match text[digits..].trim_start() {
+        "" | "ms" => Some(1),
+        "s" => Some(1_000),
+        "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    let number = text[..digits].parse::<u64>().ok();
+    number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit)).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidParameter, format!("{TIMEOUT} takes a duration, not '{text}'"))
+            .hint("write '500ms', '5s', '2min' or '1h'; 0 is no limit")
+    })
 }
 
 /// The setting that also has two words for a name.
@@ -91,7 +121,10 @@ pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
         Reset::ConfigurationParameter(name) if is_path_setting(&setting_name(name)) => {
             work.session.set_search_path(SearchPath::default());
         }
-        Reset::ConfigurationParameter(name) => work.reset_setting(&setting_name(name))?,
+        Reset::ConfigurationParameter(name) => {
+            let name = setting_name(name);
+            work.reset_setting(if name == TIMEOUT { TIMEOUT_MS } else { &name })?;
+        }
         Reset::ALL => {
             // Settings of the database cannot be reset, so RESET ALL leaves them out.
             for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Connection) {
@@ -106,7 +139,11 @@ pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
 /// Runs `SHOW name` and `SHOW ALL`.
 pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
     let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ").replace(" . ", ".");
-    let name = if name == "time zone" { TIME_ZONE.to_owned() } else { name };
+    let name = match name.as_str() {
+        "time zone" => TIME_ZONE.to_owned(),
+        TIMEOUT => TIMEOUT_MS.to_owned(),
+        _ => name,
+    };
     let batch = if name == "all" {
         all(work)?
     } else if is_path_setting(&name) {

@@ -52,6 +52,7 @@ pub const STATEMENTS: &[StatementInfo] = &[
     ),
     info("DROP MACRO", "Removes a macro.", "DROP MACRO minutes"),
     info("CREATE SEQUENCE", "Makes a source of ascending numbers.", "CREATE SEQUENCE ticket START WITH 100"),
+    info("ALTER SEQUENCE", "Changes how a sequence counts, or its name.", "ALTER SEQUENCE ticket RESTART WITH 500"),
     info(
         "ATTACH",
         "Opens another database, or a file of SQLite, under a name.",

@@ -120,7 +120,7 @@ pub struct Referrer {
     pub columns: Vec<ColumnId>,
 }
 
-/// A column that takes the next value of a sequence if an INSERT gives none.
+/// A column that takes the next value of a sequence if an INSERT gives none, or that a sequence only belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdentityDef {
     /// The id of the column.
@@ -129,6 +129,8 @@ pub struct IdentityDef {
     pub sequence: TableId,
     /// Whether an INSERT must not give another value (`GENERATED ALWAYS`).
     pub always: bool,
+    /// Whether the column takes the values of the sequence. If not, the sequence is only `OWNED BY` the column.
+    pub fills: bool,
 }
 
 /// The parameters of a sequence.
@@ -309,7 +311,7 @@ impl TableDef {
 
     /// The identity of a column that takes its values from a sequence.
     pub fn identity(&self, column: ColumnId) -> Option<&IdentityDef> {
-        self.rules.identities.iter().find(|identity| identity.column == column)
+        self.rules.identities.iter().find(|identity| identity.column == column && identity.fills)
     }
 
     /// The index of the column named `name`, ignoring case.

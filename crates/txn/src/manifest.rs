@@ -221,10 +221,14 @@ fn encode_checks(checks: &[CheckDef], out: &mut Writer) {
     }
 }
 
+/// Marks a sequence that belongs to a column and does not fill it.
+const OWNED_ONLY: u8 = 2;
+
 fn encode_identities(identities: &[IdentityDef], out: &mut Writer) {
     out.u32(identities.len() as u32);
     for identity in identities {
-        out.u32(identity.column.0).u32(identity.sequence.0).u8(identity.always.into());
+        let use_of = if identity.fills { u8::from(identity.always) } else { OWNED_ONLY };
+        out.u32(identity.column.0).u32(identity.sequence.0).u8(use_of);
     }
 }
 
@@ -365,11 +369,12 @@ fn encode_sequences(def: &KeyedDef, identities: &[IdentityDef], out: &mut Writer
 fn decode_identities(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<Vec<IdentityDef>> {
     let mut identities = Vec::new();
     for _ in 0..input.count(9)? {
-        let (column, sequence, always) = (ColumnId(input.u32()?), TableId(input.u32()?), input.u8()? != 0);
+        let (column, sequence, use_of) = (ColumnId(input.u32()?), TableId(input.u32()?), input.u8()?);
+        let (always, fills) = (use_of == 1, use_of != OWNED_ONLY);
         if !columns.iter().any(|other| other.id == column) {
             return Err(input.damaged("an identity column that does not exist"));
         }
-        identities.push(IdentityDef { column, sequence, always });
+        identities.push(IdentityDef { column, sequence, always, fills });
     }
     Ok(identities)
 }
@@ -743,7 +748,10 @@ mod tests {
     fn rules() -> RowRules {
         RowRules {
             checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
-            identities: vec![IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true }],
+            identities: vec![
+                IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true, fills: true },
+                IdentityDef { column: ColumnId(3), sequence: TableId(10), always: false, fills: false },
+            ],
             listed_indexes: Vec::new(),
         }
     }

@@ -5,7 +5,10 @@
 //! gap, and a crash loses the numbers that were set aside. The record that sets numbers aside comes before the record
 //! of any commit that uses them, so it need not wait for the disk.
 //!
-//! A transaction that has created a sequence counts within itself, because others do not see the sequence yet.
+//! A transaction that has created a sequence counts within itself, because others do not see the sequence yet. So does
+//! one that has changed how a sequence counts, and it takes back the numbers that were set aside: the next number
+//! follows the last one that was given out. If another transaction sets numbers aside in between, both have written the
+//! row of the sequence, and the change fails with a conflict.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,6 +50,11 @@ impl SetAside {
         self.next = self.next.wrapping_add(self.increment);
         Some(value)
     }
+
+    /// The number before the next one, which was given out.
+    fn given(&self) -> i64 {
+        self.next.wrapping_sub(self.increment)
+    }
 }
 
 /// The last numbers that a connection has taken from sequences, for `currval` and `lastval`.
@@ -57,6 +65,8 @@ pub struct TakenNumbers(Mutex<TakenState>);
 struct TakenState {
     last: Option<i64>,
     by_sequence: HashMap<TableId, i64>,
+    /// The sequences that the open transaction has changed.
+    recounted: Vec<TableId>,
 }
 
 impl TakenNumbers {
@@ -65,6 +75,16 @@ impl TakenNumbers {
         let mut state = self.0.lock();
         state.last = Some(number);
         state.by_sequence.insert(sequence, number);
+    }
+
+    /// Whether the open transaction has changed how a sequence counts.
+    pub fn is_recounted(&self, sequence: TableId) -> bool {
+        self.0.lock().recounted.contains(&sequence)
+    }
+
+    /// Notes the sequences that the open transaction has changed.
+    pub(crate) fn note_recounted(&self, sequences: &[TableId]) {
+        self.0.lock().recounted = sequences.to_vec();
     }
 
     /// The last number of all sequences.
@@ -155,10 +175,60 @@ impl Transaction {
         self.redefine_with(sequence, |keyed| keyed.sequence = Some(def))
     }
 
+    /// Changes how a sequence counts. It begins again at `restart`, or goes on after the last number that it has given.
+    pub fn alter_sequence(&mut self, sequence: TableId, def: SequenceDef, restart: Option<i64>) -> Result<()> {
+        assert!(def.increment != 0, "a sequence must not have an increment of zero");
+        let (row, _) = self.sequence_row(sequence)?;
+        let is_known = self.counts_outside(sequence);
+        // The numbers that were set aside belong to the old counting, so they must not be given out.
+        let set_aside = if is_known { self.engine.sequences.0.lock().remove(&sequence) } else { None };
+        let last = match restart {
+            Some(start) if start == def.start => None,
+            Some(start) => Some(start.checked_sub(def.increment).ok_or_else(|| {
+                let what = format!("the sequence cannot begin at {start}, because no number comes before it");
+                Error::new(ErrorKind::NumericOutOfRange, what)
+            })?),
+            None => match set_aside {
+                Some(set_aside) => Some(set_aside.given()),
+                None => self.last_value(sequence, &row)?,
+            },
+        };
+        let (first, last_given) = (restart.unwrap_or(def.start), if restart.is_none() { last } else { None });
+        let outside =
+            [Some(first), last_given].into_iter().flatten().find(|value| !(def.min..=def.max).contains(value));
+        if let Some(value) = outside {
+            let what = format!("the sequence is at {value}, which is not between {} and {}", def.min, def.max);
+            return Err(Error::new(ErrorKind::NumericOutOfRange, what).hint("RESTART WITH gives it another number"));
+        }
+        self.redefine_sequence(sequence, def)?;
+        let last = last.map_or(ValueRef::Null, ValueRef::Int);
+        self.update_row(sequence, &row, &[ROW[0], last])?;
+        if is_known {
+            self.recounted.push(sequence);
+            if let Some(taken) = &self.taken_numbers {
+                taken.note_recounted(&self.recounted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether transactions of their own set numbers of the sequence aside.
+    fn counts_outside(&self, sequence: TableId) -> bool {
+        self.base.catalog().table_by_id(sequence).is_some() && !self.recounted.contains(&sequence)
+    }
+
     /// Makes a column of a table take its values from a sequence. The sequence will be dropped with the column.
     pub fn add_identity(&mut self, table: TableId, identity: IdentityDef) -> Result<()> {
         self.alter(table, |def| {
             def.rules.identities.push(identity);
+            Ok(())
+        })
+    }
+
+    /// Lets a sequence belong to no column of a table.
+    pub fn disown_sequence(&mut self, table: TableId, sequence: TableId) -> Result<()> {
+        self.alter(table, |def| {
+            def.rules.identities.retain(|identity| identity.sequence != sequence);
             Ok(())
         })
     }
@@ -170,7 +240,7 @@ impl Transaction {
 
     /// Returns the next `count` values of a sequence. Errors are those of [`Engine::next_values`].
     pub fn next_values(&mut self, sequence: TableId, count: usize) -> Result<Vec<i64>> {
-        let values = if self.base.catalog().table_by_id(sequence).is_some() {
+        let values = if self.counts_outside(sequence) {
             self.engine.next_values(sequence, count)?
         } else {
             let mut values = Vec::with_capacity(count);
@@ -189,19 +259,25 @@ impl Transaction {
     /// Sets aside `most` values, or fewer if the sequence ends before.
     fn set_aside(&mut self, sequence: TableId, most: u64) -> Result<SetAside> {
         let (row, def) = self.sequence_row(sequence)?;
-        let codec = self.keyed_codec(sequence)?;
-        let last = match codec.column(&row.key, &row.row, 1, &mut Vec::new())? {
-            ValueRef::Int(last) => Some(last),
-            _ => None,
-        };
+        let last = self.last_value(sequence, &row)?;
+        let name = &self.table_def(sequence)?.name;
         let next = def.value_after(last).ok_or_else(|| {
-            let what = format!("sequence \"{}\" has given all its values", codec.def().name);
+            let what = format!("sequence \"{name}\" has given all its values");
             Error::new(ErrorKind::SequenceLimit, what).hint("setval restarts it; with CYCLE it restarts by itself")
         })?;
         let left = def.values_from(next, most);
         let reached = next.wrapping_add(def.increment.wrapping_mul(left.wrapping_sub(1).cast_signed()));
         self.update_row(sequence, &row, &[ROW[0], ValueRef::Int(reached)])?;
         Ok(SetAside { next, left, increment: def.increment })
+    }
+
+    /// The last value that was given out or set aside.
+    fn last_value(&self, sequence: TableId, row: &KeyedRow) -> Result<Option<i64>> {
+        let codec = self.keyed_codec(sequence)?;
+        Ok(match codec.column(&row.key, &row.row, 1, &mut Vec::new())? {
+            ValueRef::Int(last) => Some(last),
+            _ => None,
+        })
     }
 
     fn sequence_row(&mut self, sequence: TableId) -> Result<(KeyedRow, SequenceDef)> {
@@ -233,7 +309,7 @@ impl Transaction {
     /// Removes the identity of a column that was dropped, together with its sequence.
     pub(crate) fn drop_identity(&mut self, table: TableId, column: ColumnId) -> Result<()> {
         let def = self.table_def(table)?;
-        if def.identity(column).is_some() {
+        if def.rules.identities.iter().any(|identity| identity.column == column) {
             self.alter(table, |def| {
                 def.rules.identities.retain(|identity| identity.column != column);
                 Ok(())

@@ -92,6 +92,8 @@ pub struct Transaction {
     owner: Option<RoleId>,
     /// Where the numbers that the transaction takes from sequences are noted.
     pub(crate) taken_numbers: Option<Arc<TakenNumbers>>,
+    /// Sequences whose counting the transaction has changed. It takes their numbers within itself.
+    pub(crate) recounted: Vec<TableId>,
     pub(crate) reads: TransactionReads,
     /// The claims of a transaction that waits for rows.
     pub(crate) claimant: Option<RowClaimant>,
@@ -145,6 +147,7 @@ impl Transaction {
             durability: None,
             owner: None,
             taken_numbers: None,
+            recounted: Vec::new(),
             reads: TransactionReads::default(),
             claimant: None,
             locked_keys: Vec::new(),
@@ -307,6 +310,9 @@ impl Drop for Transaction {
         // After a failed write, the log may hold the record of this very transaction. Then we keep its files: only the
         // next opening finds out whether the record counts.
         let is_known = engine.journal().check().is_ok();
+        if let (false, Some(taken)) = (self.recounted.is_empty(), &self.taken_numbers) {
+            taken.note_recounted(&[]);
+        }
         for (id, _) in self.changes.tables.drain() {
             if is_known && !self.base.tables.contains_key(&id) && !current.tables.contains_key(&id) {
                 // The table was created here and never committed, so no reader can need its files.

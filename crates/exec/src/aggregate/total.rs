@@ -24,7 +24,7 @@ pub(super) static TOTALS: &[Aggregation] = &[
         spec: AggregateSpec {
             role: AggregateRole::Sum,
             joins_parts: true,
-            doc: "The sum of the values. It is exact, except for floats.",
+            doc: "The sum of the values, also of intervals. It is exact, except for floats.",
             example: ("sum(x) FROM (VALUES (1.5), (2.25)) AS t(x)", "3.75"),
             ..AggregateSpec::new("sum", sum)
         },
@@ -35,7 +35,7 @@ pub(super) static TOTALS: &[Aggregation] = &[
             aliases: &["mean"],
             role: AggregateRole::Average,
             joins_parts: true,
-            doc: "The double nearest to the sum of the values divided by their number.",
+            doc: "The double nearest to the sum of the values divided by their number; of intervals, an interval.",
             example: ("avg(x) FROM (VALUES (1), (2)) AS t(x)", "1.5"),
             ..AggregateSpec::new("avg", average)
         },
@@ -43,13 +43,19 @@ pub(super) static TOTALS: &[Aggregation] = &[
     },
 ];
 
+/// The result of intervals is an interval. The binder computes it from sums of their parts.
 fn sum(arguments: &[DataType]) -> Kinds {
     let [kind] = arguments else { return None };
+    if let DataType::Interval(_) = kind {
+        return Some((vec![kind.clone()], kind.clone()));
+    }
     let kind = known(kind, DataType::Int32);
     let total = total_kind(&kind)?;
     Some((vec![kind], total))
 }
 
 fn average(arguments: &[DataType]) -> Kinds {
-    sum(arguments).map(|(casts, _)| (casts, DataType::Float64))
+    let (casts, total) = sum(arguments)?;
+    let kind = if let DataType::Interval(_) = total { total } else { DataType::Float64 };
+    Some((casts, kind))
 }

@@ -31,6 +31,8 @@ pub(super) static INTERVAL: &[FunctionSpec] = &[
     intervals::INTERVAL_TIMES_NUMBER,
     intervals::INTERVAL_DIVIDED_BY_NUMBER,
     intervals::NEGATE_INTERVAL,
+    intervals::INTERVAL_PART,
+    intervals::INTERVAL_OF_PARTS,
 ];
 
 #[cfg(test)]

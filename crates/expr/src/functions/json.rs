@@ -4,6 +4,7 @@
 //! [`crate::json::path`].
 
 mod build;
+mod by_sql_path;
 mod change;
 mod change_at_path;
 mod compare;
@@ -23,6 +24,11 @@ pub(super) static JSON: &[FunctionSpec] = &[
     extract::JSON_EXTRACT_PATH_TEXT,
     extract::JSON_VALUE,
     extract::JSON_EXISTS,
+    by_sql_path::JSONB_PATH_EXISTS,
+    by_sql_path::JSONB_PATH_MATCH,
+    by_sql_path::JSONB_PATH_QUERY_ARRAY,
+    by_sql_path::JSONB_PATH_QUERY_FIRST,
+    by_sql_path::JSONB_PATH_ITEMS,
     describe::JSON_TYPE,
     describe::JSON_TYPEOF,
     describe::JSON_VALID,

@@ -23,6 +23,7 @@ use rowmill_plan::function::Volatility;
 
 use super::signatures::{BIGINT, BOOLEAN, DOUBLE, INTEGER, exactly, floats, one_number, ordinary};
 use float::{apply, apply_pair};
+pub use random::SessionRandom;
 pub(super) use special::{ANGLES, SPECIAL};
 
 /// Makes the spec of a function of one real number.

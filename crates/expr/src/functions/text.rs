@@ -9,6 +9,7 @@ mod case;
 mod character;
 mod concat;
 mod distance;
+mod glob;
 mod grapheme;
 mod length;
 mod pad;
@@ -290,6 +291,15 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         kernel: search::contains,
         doc: "Whether the second text occurs in the first one.",
         example: ("contains('rowmill', 'wm')", "true"),
+        ..ordinary("text")
+    },
+    FunctionSpec {
+        name: "glob",
+        signature: |arguments| exactly(arguments, &[TEXT, TEXT], BOOLEAN),
+        kernel: glob::glob,
+        doc: "Whether a text matches a pattern of the shell, as `text GLOB pattern` says: `*` stands for any \
+              characters, `?` for one, `[a-z]` and `[^a-z]` for one of a set.",
+        example: ("glob('*.c[px]*', 'main.cpp')", "true"),
         ..ordinary("text")
     },
     FunctionSpec {

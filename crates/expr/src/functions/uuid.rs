@@ -20,7 +20,7 @@ const UUID_BYTES: i32 = 16;
 pub(super) static UUID: &[FunctionSpec] = &[
     FunctionSpec {
         name: "uuid",
-        aliases: &["gen_random_uuid", "uuidv4"],
+        aliases: &["gen_random_uuid", "uuidv4", "uuid_generate_v4"],
         volatility: Volatility::Volatile,
         signature: |arguments| exactly(arguments, &[], UUID_KIND),
         kernel: random_uuids,

@@ -184,10 +184,13 @@ pub(crate) fn parse_decimal<N: Integer + Unscaled>(text: &str, precision: u8, sc
 }
 
 /// Reads a date, for example `2013-07-31`. Month and day may have one digit, the year may be longer, and years before 0
-/// have a minus.
+/// have a minus. `epoch` is 1970-01-01.
 #[inline]
 pub fn parse_date(text: &str) -> Parsed<i32> {
-    let (days, rest) = date_prefix(text.as_bytes())?;
+    let (days, rest) = match date_prefix(text.as_bytes()) {
+        Err(Problem::Malformed) => return word_of_date(text),
+        found => found?,
+    };
     if rest.is_empty() { i32::try_from(days).map_err(|_| Problem::OutOfRange) } else { Err(Problem::Malformed) }
 }
 
@@ -202,7 +205,10 @@ pub(crate) fn parse_time(text: &str) -> Parsed<i64> {
 /// `units_per_second` since 1970. A text without a zone is read as UTC; one with a zone is converted to UTC.
 #[inline]
 pub fn parse_timestamp(text: &str, units_per_second: i64) -> Parsed<i64> {
-    let (days, rest) = date_prefix(text.as_bytes())?;
+    let (days, rest) = match date_prefix(text.as_bytes()) {
+        Err(Problem::Malformed) => return word_of_date(text).map(i64::from),
+        found => found?,
+    };
     let (nanos, zone_seconds) = match rest {
         [] => (0, 0),
         [b' ' | b'T' | b't', rest @ ..] => {
@@ -223,10 +229,23 @@ pub(crate) fn parse_instant(text: &str, units_per_second: i64, zone: SessionZone
     let value = parse_timestamp(text, units_per_second)?;
     // The offset is what follows the time: a sign, or the letter of UTC. A date has none.
     let time = text.find([' ', 'T', 't']).map_or("", |at| &text[at + 1..]);
-    if time.contains(['+', '-', 'Z', 'z', 'U']) {
+    if time.contains(['+', '-', 'Z', 'z', 'U']) || text.eq_ignore_ascii_case("epoch") {
         return Ok(value);
     }
     instant_of(value, units_per_second, zone.zone).ok_or(Problem::OutOfRange)
+}
+
+/// Reads the words of PostgreSQL that stand for dates: `epoch` is 1970-01-01, the zero of dates and timestamps. Our
+/// types have no infinite values.
+#[cold]
+fn word_of_date(text: &str) -> Parsed<i32> {
+    if text.eq_ignore_ascii_case("epoch") {
+        return Ok(0);
+    }
+    match text.strip_prefix(['-', '+']).unwrap_or(text).eq_ignore_ascii_case("infinity") {
+        true => Err(Problem::OutOfRange),
+        false => Err(Problem::Malformed),
+    }
 }
 
 /// Reads the date at the beginning of the bytes. Returns its days since 1970 and the bytes after it.

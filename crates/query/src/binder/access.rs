@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result, is_json, map_kinds};
 use rowmill_plan::ScalarExpr;
-use sqlparser::ast::{AccessExpr, Expr, Ident, Subscript};
+use sqlparser::ast::{AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Subscript};
 
 use super::Binder;
 use super::literal::text_of;
@@ -12,6 +12,14 @@ use super::place::{suggest, type_name, unsupported};
 impl Binder<'_> {
     /// `root[1]`, `root['a']`, `root.a`, `root[1:2]`
     pub(super) fn access(&mut self, root: &Expr, chain: &[AccessExpr]) -> Result<ScalarExpr> {
+        // `value.f(a)` is `f(value, a)`, as in DuckDB.
+        if let Some(at) = chain.iter().rposition(|link| matches!(link, AccessExpr::Dot(Expr::Function(_))))
+            && let AccessExpr::Dot(Expr::Function(method)) = &chain[at]
+        {
+            let receiver = accessed(root.clone(), &chain[..at]);
+            let value = Expr::Function(with_receiver(method, receiver)?);
+            return self.expr(&accessed(value, &chain[at + 1..]));
+        }
         // `t.a[1]`: the parser may put the dots of a qualified name into the chain.
         let mut names: Vec<Ident> = Vec::new();
         if let Expr::Identifier(ident) = root {
@@ -79,10 +87,15 @@ impl Binder<'_> {
             return self.part_of_document(value, index);
         }
         if let DataType::Struct(_) = value.kind {
-            let Some(name) = text_literal(index) else {
-                return Err(Error::new(ErrorKind::DatatypeMismatch, "a field of a STRUCT is named by a text: s['a']"));
-            };
-            return self.field(value, name);
+            if let Some(name) = text_literal(index) {
+                return self.field(value, name);
+            }
+            let number = self.expr(index)?;
+            if number.as_constant().and_then(|number| number.as_bigint()).is_none() {
+                return Err(Error::new(ErrorKind::DatatypeMismatch, "a field of a STRUCT is named by a text: s['a']")
+                    .hint("or by its number: s[1]"));
+            }
+            return self.call_named("get_field", vec![value, number]);
         }
         let index = self.expr(index)?;
         if map_kinds(&value.kind).is_some() {
@@ -121,6 +134,25 @@ impl Binder<'_> {
         let characters = self.call_named("array_slice", arguments)?;
         self.call_named("array_to_string", vec![characters, ScalarExpr::literal("")])
     }
+}
+
+/// A part of a value.
+fn accessed(root: Expr, chain: &[AccessExpr]) -> Expr {
+    match chain {
+        [] => root,
+        chain => Expr::CompoundFieldAccess { root: Box::new(root), access_chain: chain.to_vec() },
+    }
+}
+
+/// The call of a function with its first argument, which is written before the name.
+pub(super) fn with_receiver(method: &Function, receiver: Expr) -> Result<Function> {
+    let mut call = method.clone();
+    let receiver = FunctionArg::Unnamed(FunctionArgExpr::Expr(receiver));
+    match &mut call.args {
+        FunctionArguments::List(list) => list.args.insert(0, receiver),
+        _ => return Err(unsupported(format!("{method} after a dot"))),
+    }
+    Ok(call)
 }
 
 fn text_literal(expr: &Expr) -> Option<&str> {

@@ -23,8 +23,8 @@ use super::Binder;
 use super::call::{argument_list, order_clause};
 use super::place::{start_of, type_names, unsupported};
 use super::scope::{AliasUse, Clause, ScopeRelation, SelectLevel};
+use super::total_of_parts::TotalOfParts;
 use super::walk::{call_exprs, free_columns, is_volatile_expr};
-use super::wide_total::WideTotal;
 
 impl Binder<'_> {
     /// Binds a call of an aggregate without OVER. A new column represents its value.
@@ -37,10 +37,10 @@ impl Binder<'_> {
         let aggregate = self.aggregate(name, call);
         self.level().alias_use = before;
         let aggregate = aggregate?;
-        match WideTotal::of(&aggregate)? {
+        match TotalOfParts::of(&aggregate)? {
             None => self.aggregate_column(name, aggregate),
             Some(total) => {
-                let calls = total.calls.iter().cloned();
+                let calls = total.calls().iter().cloned();
                 let results = calls.map(|call| self.aggregate_column(call.function.name, call));
                 total.result(results.collect::<Result<_>>()?)
             }

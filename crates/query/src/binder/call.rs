@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::TimestampMicrosecondArray;
 use arrow::datatypes::{DataType, TimeUnit};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_exec::aggregate;
 use rowmill_expr::fold::fold;
 use rowmill_expr::{functions, typing};
+use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, item_function};
 use sqlparser::ast::{
     self, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
@@ -16,11 +17,13 @@ use sqlparser::ast::{
 };
 
 use super::Binder;
+use super::access::with_receiver;
 use super::aggregate::takes_extreme;
 use super::expanded_call::positional;
 use super::place::{suggest, type_name, unsupported};
 use super::rows_of_list::is_rows_of_list;
 use super::scope::Clause;
+use super::target::MERGE_ACTION;
 use super::window::WINDOW_FUNCTIONS;
 
 /// Functions that are not in the registry.
@@ -44,7 +47,9 @@ const SPECIAL: &[&str] = &[
     "get_current_time",
     "current_localtimestamp",
     "current_localtime",
+    "trim_scale",
     "alias",
+    MERGE_ACTION,
     "regexp_matches",
     "regexp_split_to_table",
     "string_to_table",
@@ -60,6 +65,7 @@ const SPECIAL: &[&str] = &[
     "jsonb_array_elements",
     "jsonb_array_elements_text",
     "jsonb_object_keys",
+    "jsonb_path_query",
 ];
 
 impl Binder<'_> {
@@ -67,6 +73,9 @@ impl Binder<'_> {
     pub(super) fn call(&mut self, call: &Function) -> Result<ScalarExpr> {
         // The parser may attach IGNORE NULLS to the last argument, so fix that first.
         let call = &*with_null_treatment(call);
+        if let Some(of_column) = self.method_of_column(call)? {
+            return self.call(&of_column);
+        }
         let ident = function_name(call)?;
         let name = ident.value.as_str();
         refuse_forms(call)?;
@@ -115,6 +124,29 @@ impl Binder<'_> {
         self.scalar_call(ident, call)
     }
 
+    /// The call that `column.f(a)` stands for, which is `f(column, a)`, if the name before the dot is one of FROM.
+    fn method_of_column(&self, call: &Function) -> Result<Option<Function>> {
+        let [of @ .., name] = call.name.0.as_slice() else { return Ok(None) };
+        let of: Option<Vec<Ident>> = of.iter().map(|part| part.as_ident().cloned()).collect();
+        let Some(of) = of.filter(|of| !of.is_empty()) else { return Ok(None) };
+        let is_known = self.item_parameter(&of[0]).is_some()
+            || self.levels.iter().any(|level| {
+                !level.is_hidden
+                    && (matches!(level.column(&of[0]), Ok(Some(_)))
+                        || matches!(level.relation(None, &of[0]), Ok(Some(_))))
+            });
+        if !is_known {
+            return Ok(None);
+        }
+        let receiver = match of.as_slice() {
+            [one] => Expr::Identifier(one.clone()),
+            _ => Expr::CompoundIdentifier(of),
+        };
+        let mut method = with_receiver(call, receiver)?;
+        method.name = ast::ObjectName(vec![name.clone()]);
+        Ok(Some(method))
+    }
+
     fn scalar_call(&mut self, ident: &Ident, call: &Function) -> Result<ScalarExpr> {
         let name = ident.value.as_str();
         if is_first_item(name, call) {
@@ -157,22 +189,25 @@ impl Binder<'_> {
                 let list = self.list_value(list)?;
                 return self.unnest_call(name, list);
             }
+            ("trim_scale", [value]) => {
+                let value = self.expr(value)?;
+                return self.trim_scale(value);
+            }
             ("alias", [value]) => {
                 let bound = self.expr(value)?;
                 let name = self.name_of(value, &bound);
                 return Ok(ScalarExpr::literal(name.as_str()));
             }
+            // What happened to a row of MERGE is a column for RETURNING, and a function in PostgreSQL.
+            (MERGE_ACTION, []) => return self.expr(&Expr::Identifier(ident.clone())),
             ("array_lower", [list, dimension]) => return self.first_subscript(list, dimension),
             (_, arguments) if is_rows_of_list(name) => {
                 let list = self.rows_of_list(name, arguments)?;
                 return self.unnest_call(name, list);
             }
             ("struct" | "row", values) => {
-                let mut fields = Vec::with_capacity(values.len());
-                for (place, value) in values.iter().enumerate() {
-                    fields.push((format!("c{place}"), self.expr(value)?));
-                }
-                return self.struct_of(fields);
+                let values = values.iter().map(|value| self.expr(value)).collect::<Result<_>>()?;
+                return self.row_struct(values);
             }
             (_, []) => {
                 if let Some(value) = self.clock(name)? {
@@ -215,6 +250,13 @@ impl Binder<'_> {
         function: &'static FunctionSpec,
         values: Vec<ScalarExpr>,
     ) -> Result<ScalarExpr> {
+        // The random numbers of a session may have a seed, so the session computes them if there is one.
+        if function.name == "random"
+            && values.is_empty()
+            && let Some((random, kind)) = self.catalog.dynamic_function(function.name, &[])?
+        {
+            return Ok(ScalarExpr::new(kind.arrow(), ExprOp::Dynamic(random, values)));
+        }
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
         let shown: Vec<String> = values.iter().map(shown_argument).collect();
         // Arguments that do not fit should name the function as the statement spells it.
@@ -300,6 +342,29 @@ impl Binder<'_> {
         Ok(ScalarExpr::id(id, DataType::Int32))
     }
 
+    /// `trim_scale(number)`: the number without zeros at the end. A type has one number of digits after the point, so
+    /// only the type of a constant can lose some.
+    fn trim_scale(&mut self, mut value: ScalarExpr) -> Result<ScalarExpr> {
+        fold(&mut value);
+        let mut digits = self.form_call("min_scale", "trim_scale", vec![value.clone()])?;
+        if value.kind.is_integer() || value.kind == DataType::Null {
+            return Ok(value);
+        }
+        fold(&mut digits);
+        let Some(constant) = digits.as_constant() else {
+            let message = "trim_scale of a value that is no constant: all values of a column have the digits after the \
+                           point of its type";
+            return Err(unsupported(message)
+                .hint("min_scale(x) is the number of digits that a value needs, and round(x, 2) keeps two of them"));
+        };
+        if constant.is_null() {
+            return Ok(value);
+        }
+        let mut digits = typing::cast(digits, &DataType::Int64, false)?;
+        fold(&mut digits);
+        self.call_named("round", vec![value, digits])
+    }
+
     /// `unnest(list)` in a select list: a row for each item. `name` is the name of the function.
     fn unnest_call(&mut self, name: &str, list: ScalarExpr) -> Result<ScalarExpr> {
         if self.clause() != Clause::Select {
@@ -352,6 +417,29 @@ impl Binder<'_> {
         let mut value = typing::cast(now, &kind, false)?;
         fold(&mut value);
         Ok(Some(value))
+    }
+
+    /// The time that a literal of a date or timestamp names by a word of PostgreSQL: `now`, `today`, `tomorrow` or
+    /// `yesterday`. A text that is no literal has no such words.
+    pub(super) fn word_of_clock(&mut self, text: &str, kind: &SqlType) -> Result<Option<ScalarExpr>> {
+        let days = match text.trim().to_ascii_lowercase().as_str() {
+            "now" => None,
+            "today" => Some(0_i64),
+            "tomorrow" => Some(1),
+            "yesterday" => Some(-1),
+            _ => return Ok(None),
+        };
+        if !matches!(kind, SqlType::Date | SqlType::Timestamp { .. }) {
+            return Ok(None);
+        }
+        let Some(days) = days else {
+            let now = self.clock("now")?;
+            return now.map(|now| typing::cast_to_sql_type(now, kind, false)).transpose();
+        };
+        let Some(today) = self.clock("current_date")? else { return Ok(None) };
+        let mut day = typing::arithmetic(ArithmeticOp::Plus, today, ScalarExpr::literal(days))?;
+        fold(&mut day);
+        typing::cast_to_sql_type(day, kind, false).map(Some)
     }
 
     /// Binds EXTRACT, POSITION, SUBSTRING and other SQL forms that are calls.

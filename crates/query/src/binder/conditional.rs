@@ -87,6 +87,11 @@ impl Binder<'_> {
         let kind = self.sql_type(data_type)?;
         let or_null = matches!(form, CastKind::TryCast | CastKind::SafeCast);
         let value = self.expr(expr)?;
+        if let Some(text) = value.as_constant().and_then(|constant| constant.as_text())
+            && let Some(time) = self.word_of_clock(text, &kind)?
+        {
+            return Ok(time);
+        }
         self.cast_value(value, &kind, or_null)
     }
 

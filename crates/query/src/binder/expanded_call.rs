@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
+use arrow::array::{Array as _, AsArray};
+use arrow::datatypes::{DataType, Float64Type};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::aggregate;
-use rowmill_plan::ScalarExpr;
+use rowmill_expr::fold::fold;
 use rowmill_plan::expansion::{self, EXPANSIONS, ExpansionSpec};
+use rowmill_plan::{AggregateFunction, AggregateParameter, ScalarExpr};
+use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
+    Array, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
     visit_expressions_mut,
 };
 use sqlparser::dialect::PostgreSqlDialect;
@@ -42,6 +46,9 @@ impl Binder<'_> {
         if let Some(expr) = like_call(name, call)? {
             return self.expr(&expr).map(Some);
         }
+        if let Some(value) = self.quantiles(name, call)? {
+            return Ok(Some(value));
+        }
         if LIST_AGGREGATE.contains(&name) {
             refuse_clauses_of_rows(name, call)?;
             return self.list_aggregate(name, &arguments_of(call)?).map(Some);
@@ -66,6 +73,60 @@ impl Binder<'_> {
         }
         let expr = expand(spec, call, &arguments)?;
         self.expr(&expr).map(Some)
+    }
+
+    /// `quantile_cont(x, [0.1, 0.5])` and `percentile_cont([0.1, 0.5]) WITHIN GROUP (ORDER BY x)`: the quantiles of a
+    /// list of shares. Returns `None` for any other call.
+    fn quantiles(&mut self, name: &str, call: &Function) -> Result<Option<ScalarExpr>> {
+        let takes_share = |function: AggregateFunction| function.parameter == AggregateParameter::Share;
+        if !aggregate::find(name).is_some_and(takes_share) {
+            return Ok(None);
+        }
+        let FunctionArguments::List(list) = &call.args else { return Ok(None) };
+        let place = if call.within_group.is_empty() { 1 } else { 0 };
+        let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(shares))) = list.args.get(place) else { return Ok(None) };
+        let mut plain = shares;
+        while let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = plain {
+            plain = inner;
+        }
+        // Only a list can be several shares, and only a literal or a cast of one can be a list here.
+        if matches!(plain, Expr::Value(value) if matches!(value.value, Value::Number(..)) ) || is_name(plain) {
+            return Ok(None);
+        }
+        let mut bound = self.expr(shares)?;
+        fold(&mut bound);
+        let DataType::List(_) = bound.kind else { return Ok(None) };
+        let wrong = |what: &str| Error::new(ErrorKind::InvalidParameter, format!("the shares of {name} {what}"));
+        let Some(constant) = bound.as_constant().filter(|constant| !constant.is_null()) else {
+            return Err(wrong("must be a constant list"));
+        };
+        let items = constant.array().as_list::<i32>().value(0);
+        let items = arrow::compute::cast(&items, &DataType::Float64).map_err(|error| wrong(&error.to_string()))?;
+        let items = items.as_primitive::<Float64Type>();
+        if items.is_empty() || items.null_count() > 0 {
+            return Err(wrong("must be numbers from 0 to 1, at least one"));
+        }
+        let quantile = |share: f64| {
+            let mut call = call.clone();
+            if let FunctionArguments::List(list) = &mut call.args {
+                let share = Expr::value(Value::Number(format!("{share:e}"), false));
+                list.args[place] = FunctionArg::Unnamed(FunctionArgExpr::Expr(share));
+            }
+            Expr::Function(call)
+        };
+        let quantiles: Vec<Expr> = items.values().iter().map(|share| quantile(*share)).collect();
+        let first = Box::new(quantiles[0].clone());
+        let result = Expr::Array(Array { elem: quantiles, named: false });
+        // Without values there is no list.
+        let when = CaseWhen { condition: Expr::IsNotNull(first), result };
+        let case = Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![when],
+            else_result: None,
+        };
+        self.expr(&case).map(Some)
     }
 
     /// `list_aggregate(list, 'name', ...)`: an aggregate of the items of a list.
@@ -129,6 +190,15 @@ fn wrong_count(name: &str, given: usize) -> Error {
         .collect();
     let message = format!("{name} takes {}, but {given} were given", counts.join(" or "));
     Error::new(ErrorKind::UndefinedFunction, message)
+}
+
+/// Whether an expression is the name of a column, or a parameter.
+fn is_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        _ => false,
+    }
 }
 
 fn text_literal(expr: &Expr) -> Option<String> {

@@ -9,13 +9,28 @@ use sqlparser::ast::{BinaryOperator, Expr, Ident};
 use super::from::DEFAULT_SCHEMA;
 use super::place::{place_of, suggest, type_names, unsupported};
 use super::query::is_text_literal;
-use super::scope::{AliasUse, ScopeRelation};
+use super::scope::{AliasUse, Clause, ScopeRelation};
+use super::walk::is_volatile_expr;
 use super::{Binder, too_deep};
 use crate::catalog::EXPRESSION_DEPTH_DEFAULT;
 
 /// Operators in a chain such as `a + b + c`, regardless of the depth that the setting allows. A chain makes a tree that
 /// is as deep as the chain is long, and the tree may be dropped on the small stack of any thread.
 const CHAIN_MAX: usize = 3_000;
+
+/// The most parts of expressions that names of select lists are replaced by in a statement. A name may stand for an
+/// expression with other names, so that a short text could stand for a huge expression.
+const ALIAS_PARTS_MAX: usize = 1 << 20;
+
+/// Whether an expression is `x = ANY ([1, 2])` or ALL over a list that has its items in the statement.
+fn is_over_items(expr: &Expr) -> bool {
+    let (Expr::AnyOp { right, .. } | Expr::AllOp { right, .. }) = expr else { return false };
+    let mut list = &**right;
+    while let Expr::Nested(inner) = list {
+        list = inner;
+    }
+    matches!(list, Expr::Array(items) if !items.elem.is_empty())
+}
 
 impl Binder<'_> {
     /// Binds an expression with the names of the current levels.
@@ -54,7 +69,10 @@ impl Binder<'_> {
             | Expr::AnyOp { .. }
             | Expr::AllOp { .. }
             | Expr::InUnnest { .. } => {
-                self.refuse_in_lambda("a subquery")?;
+                // Items that are written in the statement need no subquery.
+                if !is_over_items(expr) {
+                    self.refuse_in_lambda("a subquery")?;
+                }
                 self.subquery_form(expr)
             }
             Expr::IsFalse(_)
@@ -87,8 +105,12 @@ impl Binder<'_> {
             Expr::Dictionary(fields) => self.dictionary(fields),
             Expr::Struct { values, fields } => self.struct_values(values, fields),
             Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
-            Expr::Tuple(_) => Err(unsupported("a row value in this place")
-                .hint("rows can be compared, as in (a, b) < (1, 2); struct(a, b) makes one value of both")),
+            // A row outside of a comparison is a struct, as ROW(a, b) is.
+            Expr::Tuple(values) if !values.is_empty() => {
+                let values = self.exprs(values)?;
+                self.row_struct(values)
+            }
+            Expr::Tuple(_) => Err(unsupported("an empty row")),
             Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
                 Err(Error::new(ErrorKind::Grouping, "GROUPING SETS, CUBE and ROLLUP are allowed only in GROUP BY"))
             }
@@ -107,6 +129,7 @@ impl Binder<'_> {
             if level.is_hidden {
                 continue;
             }
+            let level_clause = level.clause;
             let alias_use = if place + 1 == innermost { level.alias_use } else { AliasUse::Never };
             if alias_use == AliasUse::First
                 && let Some(found) = self.alias(ident, true)?
@@ -116,7 +139,9 @@ impl Binder<'_> {
             if let Some(id) = self.levels[place].column(ident).map_err(|error| self.at_name(error, ident))? {
                 return Ok(self.columns.expr(id));
             }
+            // In the select list itself, everything else that has the name comes first.
             if alias_use == AliasUse::Fallback
+                && level_clause != Clause::Select
                 && let Some(found) = self.alias(ident, false)?
             {
                 return Ok(found);
@@ -127,8 +152,15 @@ impl Binder<'_> {
         {
             return Ok(found);
         }
-        match self.whole_row(ident)? {
-            Some(row) => Ok(row),
+        if let Some(row) = self.whole_row(ident)? {
+            return Ok(row);
+        }
+        let uses_list = self
+            .levels
+            .last()
+            .is_some_and(|level| level.clause == Clause::Select && level.alias_use == AliasUse::Fallback);
+        match if uses_list { self.alias(ident, false)? } else { None } {
+            Some(found) => Ok(found),
             None => Err(self.no_column(ident)),
         }
     }
@@ -152,13 +184,31 @@ impl Binder<'_> {
     /// The expression that a name of the select list refers to.
     fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
         let level = self.levels.last().expect("a name is bound within a level");
+        let in_list = level.clause == Clause::Select;
         let mut found = level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
             let message = format!("several columns of the result are called \"{}\"", ident.value);
             return Err(self.at(Error::new(ErrorKind::AmbiguousColumn, message), ident.span));
         }
-        Ok(Some(if as_reference { first.reference.clone() } else { first.expr.clone() }))
+        if as_reference {
+            return Ok(Some(first.reference.clone()));
+        }
+        let mut parts = self.alias_parts.get();
+        first.expr.each(&mut |_| parts += 1);
+        self.alias_parts.set(parts);
+        if parts > ALIAS_PARTS_MAX {
+            let message =
+                format!("names of the select list stand for more than {ALIAS_PARTS_MAX} parts of expressions");
+            let error = Error::new(ErrorKind::StatementTooComplex, message);
+            return Err(self.at(error.hint("compute them in a subquery"), ident.span));
+        }
+        if in_list && is_volatile_expr(&first.expr) {
+            let message =
+                format!("\"{}\" changes from call to call, so the select list cannot use it again", ident.value);
+            return Err(self.at(unsupported(message).hint("compute it in a subquery"), ident.span));
+        }
+        Ok(Some(first.expr.clone()))
     }
 
     fn no_column(&self, ident: &Ident) -> Error {

@@ -41,6 +41,7 @@ pub(super) fn rows_of_document(name: &str) -> Option<&'static str> {
         "json_array_elements" | "jsonb_array_elements" => "json_items",
         "json_array_elements_text" | "jsonb_array_elements_text" => "json_item_texts",
         "json_object_keys" | "jsonb_object_keys" => "json_keys",
+        "jsonb_path_query" => "jsonb_path_items",
         _ => return None,
     })
 }
@@ -56,7 +57,71 @@ pub(super) fn structs_of_document(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a function in FROM gives the items of an array as rows, or else one object as a row. Its alias has the
+/// columns with their types. `None` for other names.
+pub(super) fn gives_records(name: &str) -> Option<bool> {
+    match name {
+        "json_to_recordset" | "jsonb_to_recordset" => Some(true),
+        "json_to_record" | "jsonb_to_record" => Some(false),
+        _ => None,
+    }
+}
+
 impl Binder<'_> {
+    /// `jsonb_to_recordset(document) AS t(a INTEGER, b TEXT)`: a row for each item of an array, and its members as
+    /// columns.
+    pub(super) fn records_of_document(
+        &mut self,
+        name: &str,
+        arguments: &[&Expr],
+        alias: Option<&TableAlias>,
+    ) -> Result<FromPart> {
+        let columns = alias.map_or(&[][..], |alias| &alias.columns);
+        let ([document], false) = (arguments, columns.is_empty()) else {
+            let message = format!("{name} takes a JSON document, and its alias the columns with their types");
+            let example = format!("for example {name}(document) AS t(a INTEGER, b TEXT)");
+            return Err(Error::new(ErrorKind::UndefinedFunction, message).hint(example));
+        };
+        let document = self.expr(document)?;
+        let document = self.typed_parameter(document, &json_arrow());
+        let list = match gives_records(name) {
+            Some(true) => self.call_named("json_items", vec![document])?,
+            _ => {
+                let document = self.coerce_to_document(document)?;
+                self.call_named("make_array", vec![document])?
+            }
+        };
+        let node = self.add_column(name, json_arrow());
+        let (mut named, mut exprs) = (Vec::new(), Vec::new());
+        for column in columns {
+            let Some(data_type) = &column.data_type else {
+                let message = format!("the column {} of {name} has no type", column.name);
+                return Err(Error::new(ErrorKind::Syntax, message).hint("write AS t(a INTEGER, b TEXT)"));
+            };
+            let (kind, spelled) = (self.sql_type(data_type)?, self.spelled(&column.name));
+            let key = ScalarExpr::literal(path_of_key(&spelled).as_str());
+            // A string becomes a text without its quotes.
+            let function = if kind.arrow() == DataType::Utf8View { "json_extract_string" } else { "json_extract" };
+            let part = self.call_named(function, vec![ScalarExpr::id(node, json_arrow()), key])?;
+            let id = self.add_column(&spelled, kind.arrow());
+            exprs.push((id, self.cast_value(part, &kind, false)?));
+            named.push(NamedColumn::new(id, &spelled));
+        }
+        let input = Box::new(Logical::one_row());
+        let unnest = Logical::Unnest { input, lists: vec![(node, list)], ordinality: None, outer: false };
+        let plan = Logical::Map { input: Box::new(unnest), exprs };
+        let untyped = alias.map(|alias| TableAlias { columns: Vec::new(), ..alias.clone() });
+        self.aliased(plan, ScopeRelation::new(Some(name), named), untyped.as_ref())
+    }
+
+    /// A text becomes the document that it is.
+    fn coerce_to_document(&mut self, value: ScalarExpr) -> Result<ScalarExpr> {
+        match is_json(&value.kind) {
+            true => Ok(value),
+            false => rowmill_expr::typing::cast(value, &json_arrow(), false),
+        }
+    }
+
     /// Binds an operator on documents. Returns the operands if it is another operator.
     pub(super) fn json_operator(
         &mut self,
@@ -64,6 +129,14 @@ impl Binder<'_> {
         op: &BinaryOperator,
         right: ScalarExpr,
     ) -> Result<Result<ScalarExpr, (ScalarExpr, ScalarExpr)>> {
+        if let BinaryOperator::AtQuestion | BinaryOperator::AtAt = op {
+            // The operators give NULL for a document that does not fit the path.
+            let function = if *op == BinaryOperator::AtAt { "jsonb_path_match" } else { "jsonb_path_exists" };
+            let document = self.typed_parameter(left, &json_arrow());
+            let path = self.typed_parameter(right, &DataType::Utf8View);
+            let arguments = vec![document, path, ScalarExpr::literal("{}"), ScalarExpr::literal(true)];
+            return self.call_named(function, arguments).map(Ok);
+        }
         let is_either = is_json(&left.kind) || is_json(&right.kind);
         let function = match op {
             BinaryOperator::Arrow => "json_extract",

@@ -111,6 +111,9 @@ impl Binder<'_> {
         let Some(text) = text_of(value) else {
             return Err(unsupported(format!("the literal {data_type} {value}")));
         };
+        if let Some(time) = self.word_of_clock(text, &kind)? {
+            return Ok(time);
+        }
         let literal = ScalarExpr::literal(text::parse(text, &kind.arrow())?);
         typing::cast_to_sql_type(literal, &kind, false)
     }
@@ -196,6 +199,12 @@ impl Binder<'_> {
             });
         }
         self.struct_of(named)
+    }
+
+    /// Binds a row of values as a struct, whose fields have the names c0, c1 and so on.
+    pub(super) fn row_struct(&mut self, values: Vec<ScalarExpr>) -> Result<ScalarExpr> {
+        let fields = values.into_iter().enumerate().map(|(place, value)| (format!("c{place}"), value));
+        self.struct_of(fields.collect())
     }
 
     /// Binds a struct with named fields.

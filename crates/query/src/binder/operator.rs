@@ -27,8 +27,40 @@ impl Binder<'_> {
         {
             return self.row_beside_subquery(compare, row, query);
         }
+        if let (BinaryOperator::Overlaps, Some([start, end]), Some([other_start, other_end])) =
+            (op, row_of(left), row_of(right))
+        {
+            return self.overlaps([start, end, other_start, other_end]);
+        }
         let left = self.expr(left)?;
         self.binary_over(left, op, right)
+    }
+
+    /// `(start, end) OVERLAPS (start, end)` of two periods, whose ends may also be intervals after their starts. A
+    /// period does not contain its end, unless it is a single point.
+    fn overlaps(&mut self, bounds: [&Expr; 4]) -> Result<ScalarExpr> {
+        let mut values = Vec::with_capacity(4);
+        for bound in bounds {
+            let value = self.expr(bound)?;
+            values.push(match (values.len() % 2, &value.kind) {
+                (1, DataType::Interval(_)) => {
+                    let start = values.last().cloned().expect("an end follows a start");
+                    typing::arithmetic(ArithmeticOp::Plus, start, value)?
+                }
+                _ => value,
+            });
+        }
+        self.bring_together(values.iter_mut().collect())?;
+        let mut extremes = |name: &str| -> Result<Vec<ScalarExpr>> {
+            values.chunks(2).map(|pair| self.call_named(name, pair.to_vec())).collect()
+        };
+        let (first, last) = (extremes("least")?, extremes("greatest")?);
+        let before = |one: &ScalarExpr, op, other: &ScalarExpr| typing::compare(op, one.clone(), other.clone());
+        let meet = ScalarExpr::and(vec![
+            before(&first[0], CompareOp::Less, &last[1])?,
+            before(&first[1], CompareOp::Less, &last[0])?,
+        ]);
+        Ok(ScalarExpr::or(vec![before(&first[0], CompareOp::Equal, &first[1])?, meet]))
     }
 
     /// Binds expressions.
@@ -343,7 +375,26 @@ impl Binder<'_> {
     /// Binds LIKE, ILIKE and SIMILAR forms.
     pub(super) fn like_form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
         match expr {
-            Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => Err(unsupported("ANY in LIKE")),
+            Expr::Like { any: true, negated, expr: value, pattern, escape_char }
+            | Expr::ILike { any: true, negated, expr: value, pattern, escape_char } => {
+                let escape = escape_of(escape_char.as_ref())?;
+                let ignores_case = matches!(expr, Expr::ILike { .. });
+                let patterns = match &**pattern {
+                    Expr::Nested(inner) => inner,
+                    other => other,
+                };
+                let (Expr::Array(ast::Array { elem: patterns, .. }) | Expr::Tuple(patterns)) = patterns else {
+                    let error = unsupported("LIKE ANY with patterns that are not written in the statement");
+                    return Err(error.hint("write LIKE ANY (ARRAY['a%', 'b%'])"));
+                };
+                let value = self.expr(value)?;
+                let mut any = Vec::with_capacity(patterns.len());
+                for pattern in patterns {
+                    let pattern = self.expr(pattern)?;
+                    any.push(self.like(value.clone(), pattern, escape, *negated, ignores_case)?);
+                }
+                Ok(if any.is_empty() { ScalarExpr::literal(false) } else { ScalarExpr::or(any) })
+            }
             Expr::Like { negated, expr: value, pattern, escape_char, .. }
             | Expr::ILike { negated, expr: value, pattern, escape_char, .. } => {
                 let escape = escape_of(escape_char.as_ref())?;

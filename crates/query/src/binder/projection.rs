@@ -14,7 +14,7 @@ use super::Binder;
 use super::from::DEFAULT_SCHEMA;
 use super::place::{start_of, suggest, unsupported};
 use super::result_name::result_name;
-use super::scope::{Clause, NamedColumn, SelectAlias};
+use super::scope::{AliasUse, Clause, NamedColumn, SelectAlias};
 
 /// One column of a select list.
 #[derive(Debug)]
@@ -85,12 +85,23 @@ impl Binder<'_> {
                     self.star(columns, options, &mut items)?;
                 }
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
-                    let columns = self.columns_of_table(name)?;
-                    self.star(columns, options, &mut items)?;
+                    match self.columns_of_table(name) {
+                        Ok(columns) => self.star(columns, options, &mut items)?,
+                        Err(error) => {
+                            let of_struct = self.struct_named(name).ok_or(error)?;
+                            self.struct_star(&of_struct, options, &mut items)?;
+                        }
+                    }
                 }
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), options) => {
                     self.struct_star(expr, options, &mut items)?;
                 }
+            }
+            if let Some(named) = items.last().filter(|item| item.is_alias)
+                && self.level().alias_use == AliasUse::Fallback
+            {
+                let alias = named.alias();
+                self.level().aliases.push(alias);
             }
         }
         Ok(items)
@@ -164,6 +175,17 @@ impl Binder<'_> {
                 span: Span::empty(),
             })
             .collect()
+    }
+
+    /// The column of a struct that a name before a star means, if it is none of a table.
+    fn struct_named(&mut self, name: &ObjectName) -> Option<ast::Expr> {
+        let parts: Option<Vec<Ident>> = name.0.iter().map(|part| part.as_ident().cloned()).collect();
+        let expr = match parts?.as_slice() {
+            [one] => ast::Expr::Identifier(one.clone()),
+            parts => ast::Expr::CompoundIdentifier(parts.to_vec()),
+        };
+        let value = self.expr(&expr).ok()?;
+        matches!(value.kind, arrow::datatypes::DataType::Struct(_)).then_some(expr)
     }
 
     fn columns_of_table(&mut self, name: &ObjectName) -> Result<Vec<NamedColumn>> {

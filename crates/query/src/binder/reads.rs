@@ -118,6 +118,14 @@ impl Binder<'_> {
     }
 }
 
+/// The columns that a plan or its result names anywhere.
+pub(super) fn named_columns(plan: &Logical, results: impl Iterator<Item = ColumnId>) -> HashSet<usize> {
+    let mut named = NamedColumns::default();
+    named.ids.extend(results.map(|id| id.0));
+    named.plan(plan);
+    named.ids
+}
+
 /// The columns that a plan names anywhere.
 #[derive(Default)]
 struct NamedColumns {

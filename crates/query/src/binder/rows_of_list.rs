@@ -24,6 +24,7 @@ use super::json::rows_of_document;
 use super::place::unsupported;
 
 const GENERATE_SUBSCRIPTS: &str = "generate_subscripts";
+const JSONB_PATH_QUERY: &str = "jsonb_path_query";
 /// The name of the function in `information_schema`.
 pub(super) const EXPAND_ARRAY: &str = "_pg_expandarray";
 
@@ -67,13 +68,22 @@ impl Binder<'_> {
                 };
                 self.positions(list, dimension, is_reverse)
             }
-            (name, [document]) if let Some(function) = rows_of_document(name) => {
+            (name, [document, more @ ..])
+                if let Some(function) = rows_of_document(name)
+                    && (more.is_empty() || name == JSONB_PATH_QUERY) =>
+            {
                 let document = self.expr(document)?;
-                let document = self.typed_parameter(document, &json_arrow());
-                self.call_named(function, vec![document])
+                let mut values = vec![self.typed_parameter(document, &json_arrow())];
+                for value in more {
+                    values.push(self.expr(value)?);
+                }
+                self.form_call(function, name, values)
             }
             _ => {
                 let usage = match name {
+                    JSONB_PATH_QUERY => {
+                        "a JSON document, a path, and optionally its variables and whether it is silent"
+                    }
                     name if rows_of_document(name).is_some() => "a JSON document",
                     EXPAND_ARRAY => "a list",
                     _ => "a list, a dimension and optionally whether to count down",

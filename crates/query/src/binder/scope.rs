@@ -155,6 +155,8 @@ pub(crate) struct WindowJoin {
 pub(crate) struct SelectLevel {
     /// The names of FROM. While FROM is being bound, the names of its items so far.
     pub(crate) names: Vec<FromNames>,
+    /// The place in `names` of those that win over others. Without it, a name in several of them is ambiguous.
+    pub(crate) preferred: Option<usize>,
     /// Whether its names are hidden: while a subquery of FROM without LATERAL is bound.
     pub(crate) is_hidden: bool,
     /// The first column that FROM may have made, and the one after the last; absent while FROM is being bound.
@@ -185,6 +187,7 @@ impl SelectLevel {
     pub(crate) fn new(first: usize) -> SelectLevel {
         SelectLevel {
             names: Vec::new(),
+            preferred: None,
             is_hidden: false,
             first,
             end: None,
@@ -219,6 +222,12 @@ impl SelectLevel {
 
     /// Finds the column of FROM that is named without a table.
     pub(crate) fn column(&self, ident: &ast::Ident) -> Result<Option<ColumnId>> {
+        let preferred = self.preferred.and_then(|place| {
+            self.names[place].visible.iter().find(|one| *one.name == *ident.value).map(|column| column.id)
+        });
+        if preferred.is_some() {
+            return Ok(preferred);
+        }
         let mut found = self.names.iter().flat_map(|names| &names.visible).filter(|one| *one.name == *ident.value);
         let first = found.next();
         match (first, found.next()) {

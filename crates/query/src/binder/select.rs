@@ -60,7 +60,8 @@ impl Binder<'_> {
 
         self.level().clause = Clause::Where;
         if let Some(condition) = &select.selection {
-            let condition = self.where_condition(condition)?;
+            let condition = self.with_names_of_list(condition, &select.projection);
+            let condition = self.where_condition(&condition)?;
             self.level().conditions.push(condition.clone());
             filter(&mut plan, condition);
         }
@@ -71,6 +72,8 @@ impl Binder<'_> {
         self.define_windows(&select.named_window)?;
 
         self.level().clause = Clause::Select;
+        // An item may use the names of those before it.
+        self.level().alias_use = AliasUse::Fallback;
         let items = match select.flavor {
             SelectFlavor::FromFirstNoSelect => self.projection(&[SelectItem::Wildcard(Default::default())])?,
             _ => self.projection(&select.projection)?,

@@ -8,7 +8,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNameP
 
 use super::Binder;
 use super::from::{FromPart, item_kind};
-use super::json::structs_of_document;
+use super::json::{gives_records, structs_of_document};
 use super::place::{start_of, suggest, type_name, unsupported};
 use super::rows_of_list::{EXPAND_ARRAY, is_rows_of_list};
 use super::scope::{NamedColumn, ScopeRelation};
@@ -60,6 +60,9 @@ impl Binder<'_> {
             }
             SUMMARIZE => self.summarize(&arguments, alias),
             EXPAND_ARRAY => self.expanded_list(&arguments, ordinality, alias),
+            function if gives_records(function).is_some() && !ordinality => {
+                self.placed(ident.span, |binder| binder.records_of_document(function, &arguments, alias))
+            }
             function if structs_of_document(function).is_some() && !ordinality => {
                 self.placed(ident.span, |binder| binder.structs_of_document(function, &arguments, alias))
             }

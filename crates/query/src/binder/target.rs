@@ -19,8 +19,8 @@ use sqlparser::ast;
 use super::from::{FromPart, cross};
 use super::place::unsupported;
 use super::query::{conjuncts, filter, map};
-use super::scope::{Clause, FromNames, NamedColumn, SelectLevel};
-use super::{Binder, BoundQuery, BoundRows};
+use super::scope::{Clause, FromNames, NamedColumn, ScopeRelation, SelectLevel};
+use super::{Binder, BoundQuery, BoundRows, ExprColumn};
 use crate::catalog::QueryCatalog;
 
 /// The rows of a table that a statement changes, and the values that it needs from them.
@@ -36,6 +36,32 @@ pub struct TargetRows<'q> {
     pub condition: Option<&'q ast::Expr>,
     /// The values to compute.
     pub values: TargetValues<'q>,
+}
+
+/// `RETURNING` of a statement that joins other tables to its target.
+#[derive(Clone, Copy, Debug)]
+pub struct ReturnedItems<'q> {
+    /// The list after RETURNING.
+    pub items: &'q [ast::SelectItem],
+    /// The columns of the row that the statement writes or removes.
+    pub row: &'q [ExprColumn],
+}
+
+/// A bound `RETURNING`.
+#[derive(Clone, Debug)]
+pub struct BoundReturning {
+    /// The items, over the columns of the row and then those of `beside`, as [`super::bind_items`] binds them.
+    pub query: BoundQuery,
+    /// The names and types of the columns of the other tables that the items read. The query of the target gives these
+    /// columns last, in the same order.
+    pub beside: Vec<(String, DataType)>,
+}
+
+impl BoundReturning {
+    /// `RETURNING` that reads no other table.
+    pub fn of_row(query: BoundQuery) -> BoundReturning {
+        BoundReturning { query, beside: Vec::new() }
+    }
 }
 
 /// The values that a statement computes from joined rows.
@@ -59,6 +85,8 @@ pub struct MergeClause<'q> {
     pub rows: MergeRows,
     /// The condition after AND.
     pub condition: Option<&'q ast::Expr>,
+    /// What happens to the row, as `merge_action` names it: INSERT, UPDATE or DELETE.
+    pub action: &'static str,
     /// The values of the clause.
     pub values: Vec<TargetValue<'q>>,
 }
@@ -108,15 +136,52 @@ pub fn bind_target(
     parameters: &[DataType],
 ) -> Result<BoundQuery> {
     let mut binder = Binder::new(catalog, spelling, parameters);
-    if let Some(with) = rows.with {
-        binder.with_clause(with)?;
-    }
-    let bound = binder.target_rows(rows, clause)?;
-    binder.check_unused_withs(0)?;
+    let (bound, _) = binder.target_and_names(rows, clause)?;
     // Columns that only keep their values are not read.
     binder.check_reads(Some(&bound.plan), &[])?;
     Ok(binder.finish(bound))
 }
+
+/// Binds the rows that a statement changes as [`bind_target`] does, and `RETURNING` over the changed rows and the rows
+/// of the other tables that are joined to them.
+///
+/// `*` gives the columns of the target and then those of the other tables, for MERGE the other way round, as in
+/// PostgreSQL. A name without a table that several tables have is that of the target.
+pub fn bind_target_returning(
+    rows: &TargetRows<'_>,
+    returned: &ReturnedItems<'_>,
+    clause: &'static str,
+    catalog: &dyn QueryCatalog,
+    spelling: &dyn Fn(&ast::Ident) -> String,
+    parameters: &[DataType],
+) -> Result<(BoundQuery, BoundReturning)> {
+    let mut binder = Binder::new(catalog, spelling, parameters);
+    let (mut bound, others) = binder.target_and_names(rows, clause)?;
+    let mut of_items = Binder::new(catalog, spelling, parameters);
+    let row = of_items.given_names(returned.row);
+    let (others, copies) = of_items.copied_names(&others, &binder);
+    let mut given: Vec<ColumnId> = (0..returned.row.len()).map(ColumnId).collect();
+    let (names, preferred) = match rows.values {
+        TargetValues::Merge { .. } => (vec![others, row], 1),
+        TargetValues::Pairs(_) => (vec![row, others], 0),
+    };
+    let mut items = of_items.items_over(names, Some(preferred), returned.items, "RETURNING", given.clone())?;
+    let mut beside = Vec::new();
+    let read = items.named_columns();
+    for (of, copy) in copies.into_iter().filter(|(_, copy)| read.contains(&copy.0)) {
+        given.push(copy);
+        let column = binder.columns.get(of);
+        beside.push((column.name.clone(), column.kind.clone()));
+        binder.note_results([of]);
+        bound.columns.push(NamedColumn::new(of, "beside"));
+    }
+    items.give_rows_of(given);
+    binder.check_reads(Some(&bound.plan), &[])?;
+    Ok((binder.finish(bound), BoundReturning { query: of_items.finish_checked(items)?, beside }))
+}
+
+/// The name of what happened to a row of MERGE, in RETURNING.
+pub(super) const MERGE_ACTION: &str = "merge_action";
 
 /// The names that the values of a statement may use.
 struct NamesOfTarget {
@@ -139,7 +204,34 @@ impl NamesOfTarget {
 }
 
 impl Binder<'_> {
-    fn target_rows(&mut self, rows: &TargetRows<'_>, clause: &'static str) -> Result<BoundRows> {
+    /// Binds the rows. Also returns the names of the other tables.
+    fn target_and_names(&mut self, rows: &TargetRows<'_>, clause: &'static str) -> Result<(BoundRows, FromNames)> {
+        if let Some(with) = rows.with {
+            self.with_clause(with)?;
+        }
+        let bound = self.target_rows(rows, clause)?;
+        self.check_unused_withs(0)?;
+        Ok(bound)
+    }
+
+    /// The names of another binder over new columns of this one, and the columns of both, by pairs.
+    fn copied_names(&mut self, names: &FromNames, of: &Binder<'_>) -> (FromNames, Vec<(ColumnId, ColumnId)>) {
+        let mut copies: Vec<(ColumnId, ColumnId)> = Vec::new();
+        let mut copied = names.clone();
+        let columns = copied.relations.iter_mut().flat_map(|relation| &mut relation.columns);
+        for column in columns.chain(&mut copied.visible) {
+            let known = copies.iter().find(|(id, _)| *id == column.id).map(|(_, copy)| *copy);
+            let copy = known.unwrap_or_else(|| {
+                let copy = self.add_column(&column.spelled, of.kind(column.id).clone());
+                copies.push((column.id, copy));
+                copy
+            });
+            column.id = copy;
+        }
+        (copied, copies)
+    }
+
+    fn target_rows(&mut self, rows: &TargetRows<'_>, clause: &'static str) -> Result<(BoundRows, FromNames)> {
         self.levels.push(SelectLevel::new(self.columns_end()));
         let mut target = self.tables_of_from(&[table(rows.target)])?;
         let target_names = self.level().names.pop().unwrap_or_default();
@@ -151,7 +243,7 @@ impl Binder<'_> {
             items => Some(self.other_tables(items, &target_names)?),
         };
         let others_names = others.as_ref().map_or_else(FromNames::default, |part| part.names.clone());
-        let names = NamesOfTarget { target: target_names, others: others_names };
+        let mut names = NamesOfTarget { target: target_names, others: others_names };
         self.level().names = vec![names.all()];
         let mut output = vec![NamedColumn::new(row, "row number")];
         let plan = match (&rows.values, others) {
@@ -174,12 +266,29 @@ impl Binder<'_> {
                 let mut merge = self.merge_join(target, row, others, on, clauses)?;
                 self.end_of_from(Clause::Other(clause));
                 self.merge_values(&mut merge, clauses, &names, &mut output)?;
+                names.others.relations.push(self.merge_action(&mut merge.plan, output[1].id, clauses));
                 merge.plan
             }
             (TargetValues::Merge { .. }, None) => return Err(Error::internal("MERGE has a source")),
         };
         self.levels.pop();
-        Ok(BoundRows { plan, columns: output })
+        Ok((BoundRows { plan, columns: output }, names.others))
+    }
+
+    /// Adds the column `merge_action` to a plan, which has the numbers of clauses. It is a name for RETURNING only, and
+    /// no part of `*`.
+    fn merge_action(&mut self, plan: &mut Logical, number: ColumnId, clauses: &[MergeClause<'_>]) -> ScopeRelation {
+        let number = self.columns.expr(number);
+        let whens = clauses.iter().enumerate().map(|(place, clause)| {
+            let operands = Box::new([number.clone(), ScalarExpr::literal(place as i64)]);
+            let is_met = ScalarExpr::new(DataType::Boolean, ExprOp::Compare(CompareOp::Equal, operands));
+            (is_met, ScalarExpr::literal(clause.action))
+        });
+        let action = ExprOp::Case { whens: whens.collect(), otherwise: None };
+        let id = self.add_column(MERGE_ACTION, DataType::Utf8View);
+        map(plan, vec![(id, ScalarExpr::new(DataType::Utf8View, action))]);
+        let columns = vec![NamedColumn::new(id, MERGE_ACTION)];
+        ScopeRelation { is_value: true, ..ScopeRelation::new(Some(MERGE_ACTION), columns) }
     }
 
     /// Ends FROM: from here on expressions are bound, and columns that exist now are those of the tables.

@@ -21,8 +21,8 @@ use super::call::{argument_list, arguments_of, no_function};
 use super::place::{start_of, suggest, type_name, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, Clause, PendingWindow};
+use super::total_of_parts::TotalOfParts;
 use super::walk::{free_columns, is_volatile_expr, window_exprs};
-use super::wide_total::WideTotal;
 
 /// Functions that are allowed only with OVER. `first_value`, `last_value` and `nth_value` are also aggregates.
 pub(super) const WINDOW_FUNCTIONS: &[&str] =
@@ -74,12 +74,12 @@ impl Binder<'_> {
         self.level().alias_use = before;
         let (kind, window) = window?;
         let total = match &window.call.function {
-            LogicalWindowFunction::Aggregate(call) => WideTotal::of(call)?,
+            LogicalWindowFunction::Aggregate(call) => TotalOfParts::of(call)?,
             _ => None,
         };
         let Some(total) = total else { return self.window_column(name, kind, window) };
-        let mut results = Vec::with_capacity(total.calls.len());
-        for call in &total.calls {
+        let mut results = Vec::with_capacity(total.calls().len());
+        for call in total.calls() {
             let (name, kind) = (call.function.name, call.kind.clone());
             let function = LogicalWindowFunction::Aggregate(call.clone());
             let call = LogicalWindowCall { function, frame: window.call.frame.clone() };

@@ -125,6 +125,7 @@ fn a_clause_of_merge_names_only_the_tables_whose_rows_it_has() {
     let clause = |rows, condition| MergeClause {
         rows,
         condition,
+        action: "UPDATE",
         values: vec![TargetValue::Expr { expr: &value, kind: &DataType::Int32 }],
     };
     let merge = |clauses: &[MergeClause<'_>]| target("SELECT 1 FROM t, u", TargetValues::Merge { on: &on, clauses });

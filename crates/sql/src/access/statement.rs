@@ -10,7 +10,7 @@ use sqlparser::ast::{CommentObject, ObjectName, ObjectType, Statement as Sql, Ta
 
 use super::Access;
 use crate::names::{QualifiedName, Spellings, qualified};
-use crate::parse::{AccessStatement, Statement, StatementBody};
+use crate::parse::{AccessStatement, AlteredSequence, Statement, StatementBody};
 use crate::statement::{relation, schema_name};
 
 /// Checks a statement for an actor that may not do everything.
@@ -26,6 +26,9 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
         // The rows are checked when the statement is bound, the file when it is opened.
         StatementBody::Copy(_) | StatementBody::ExplainCopy(_) => Ok(()),
         StatementBody::AlterTimeTable(alter) => checker.owner_of(&alter.name),
+        StatementBody::AlterSequence(alter) => match &alter.of {
+            AlteredSequence::Named(name) | AlteredSequence::OfColumn { table: name, .. } => checker.owner_of(name),
+        },
         StatementBody::Refresh(refresh) => checker.owner_of(&refresh.name),
         StatementBody::Vacuum(vacuum) if vacuum.tables.is_empty() => access.require_superuser("VACUUM of all tables"),
         StatementBody::Vacuum(vacuum) => vacuum.tables.iter().try_for_each(|table| checker.owner_of(&table.name)),

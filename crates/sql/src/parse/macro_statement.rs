@@ -42,7 +42,7 @@ pub(super) fn parse_macro(sql: &str, tokens: &[TokenWithSpan]) -> Result<Option<
         return Ok(None);
     }
     let texts: Vec<&TokenWithSpan> = tokens.iter().filter(|token| is_text(token)).collect();
-    let mut reader = MacroReader { sql, texts, at: 1, is_function: false };
+    let mut reader = MacroReader { sql, texts, at: 1, is_function: false, returns_table: false };
     if is_first(&["drop"]) {
         return if reader.takes("macro") || reader.takes("function") { reader.drop().map(Some) } else { Ok(None) };
     }
@@ -67,6 +67,8 @@ struct MacroReader<'t> {
     at: usize,
     /// Whether the statement is a `CREATE FUNCTION`, in which a string after AS is a query.
     is_function: bool,
+    /// Whether it has `RETURNS TABLE`.
+    returns_table: bool,
 }
 
 impl MacroReader<'_> {
@@ -157,6 +159,13 @@ impl MacroReader<'_> {
         if text.sql.is_empty() {
             return Err(self.error("expected AS or RETURN and an expression"));
         }
+        // With RETURNS a parameter has a type, so that a single word is the type of one without a name: `f(int)`.
+        let has_types = text.result.is_some() || self.returns_table;
+        if has_types && text.parameters.iter().all(|parameter| parameter.kind.is_none()) {
+            for (number, parameter) in (1..).zip(&mut text.parameters) {
+                parameter.kind = Some(std::mem::replace(&mut parameter.name, format!("_{number}")));
+            }
+        }
         Ok(text)
     }
 
@@ -185,6 +194,7 @@ impl MacroReader<'_> {
         while self.at < self.texts.len() {
             if self.takes("returns") {
                 text.is_table = self.takes("table");
+                self.returns_table = text.is_table;
                 if text.is_table && self.token(self.at) == Some(&Token::LParen) {
                     // The query gives the columns, so their list adds nothing but must be whole.
                     self.at += 1;

@@ -78,7 +78,7 @@ fn settle(result: Result<()>) -> ControlFlow<Error> {
 }
 
 /// Returns the expression of a call of one of our functions.
-pub(super) fn call<const N: usize>(name: &str, arguments: [Expr; N]) -> Expr {
+pub(crate) fn call<const N: usize>(name: &str, arguments: [Expr; N]) -> Expr {
     let args = arguments.map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).to_vec();
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),

@@ -18,6 +18,11 @@
 //! FROM t WHERE a USING SAMPLE 10%       ->  FROM t TABLESAMPLE (10 PERCENT) WHERE a
 //! OVER (ORDER BY a ROWS 1 PRECEDING     ->  OVER (PARTITION BY "frame exclude"('ties') ORDER BY a
 //!       EXCLUDE TIES)                             ROWS 1 PRECEDING)
+//! TABLE t                               ->  SELECT * FROM t
+//! CREATE TABLE t AS q WITH NO DATA      ->  CREATE TABLE t AS SELECT * FROM (q) LIMIT 0
+//! trim(LEADING FROM a)                  ->  trim(LEADING ' ' FROM a)
+//! a IN [1, 2], a NOT IN [1, 2]          ->  a = ANY ([1, 2]), a <> ALL ([1, 2])
+//! CREATE UNLOGGED TABLE, FROM ONLY t    ->  CREATE TABLE, FROM t
 //! ```
 //!
 //! Forms are replaced from the last one to the first, so that a form inside of another is plain SQL when the other one
@@ -28,6 +33,7 @@ mod fetch_count;
 mod frame_exclude;
 mod map_type;
 mod pivot;
+mod plain_words;
 mod prefix_alias;
 mod sample;
 mod statement_start;
@@ -87,8 +93,13 @@ impl ShortForms<'_> {
     fn form_of_word(&self, at: usize, word: &str) -> Result<Option<Replacement>> {
         // The length is compared first, because almost all words are none of these.
         match word.len() {
+            2 if word.eq_ignore_ascii_case("in") => Ok(self.in_list(at)),
             3 if word.eq_ignore_ascii_case("map") => Ok(self.map_type(at)),
             3 if word.eq_ignore_ascii_case("for") => self.comprehension(at),
+            4 if word.eq_ignore_ascii_case("both") => Ok(self.trim_side(at)),
+            4 if word.eq_ignore_ascii_case("data") => Ok(self.with_data(at)),
+            4 if word.eq_ignore_ascii_case("only") => Ok(self.only(at)),
+            5 if word.eq_ignore_ascii_case("table") => Ok(self.table(at)),
             5 if word.eq_ignore_ascii_case("pivot") => self.pivot(at),
             5 if word.eq_ignore_ascii_case("fetch") => Ok(self.fetch_count(at)),
             5 if word.eq_ignore_ascii_case("limit") => Ok(self.limit_percent(at)),
@@ -96,6 +107,9 @@ impl ShortForms<'_> {
             6 if word.eq_ignore_ascii_case("filter") => Ok(self.filter_condition(at)),
             6 if word.eq_ignore_ascii_case("pragma") => Ok(self.pragma(at)),
             7 if word.eq_ignore_ascii_case("exclude") => Ok(self.frame_exclude(at)),
+            7 if word.eq_ignore_ascii_case("leading") => Ok(self.trim_side(at)),
+            8 if word.eq_ignore_ascii_case("trailing") => Ok(self.trim_side(at)),
+            8 if word.eq_ignore_ascii_case("unlogged") => Ok(self.unlogged(at)),
             7 if word.eq_ignore_ascii_case("unpivot") => self.unpivot(at),
             9 if word.eq_ignore_ascii_case("summarize") => Ok(self.summarize(at)),
             11 if word.eq_ignore_ascii_case("tablesample") => Ok(self.table_sample(at)),

@@ -234,7 +234,8 @@ fn sequence_of_column(context: &StatementContext, table: Option<&str>, column: O
     let oid = relation_oid(context, table)?;
     let table = catalog.all_tables().find(|table| i64::from(table_oid(table.id)) == oid)?;
     let column = &table.columns[table.column_index(column?)?];
-    let sequence = catalog.table_by_id(table.identity(column.id)?.sequence)?;
+    let owned = table.rules.identities.iter().find(|identity| identity.column == column.id)?;
+    let sequence = catalog.table_by_id(owned.sequence)?;
     let schema = catalog.schema_by_id(sequence.schema)?;
     Some(format!("{}.{}", pg_name(&schema.name), pg_name(&sequence.name)))
 }

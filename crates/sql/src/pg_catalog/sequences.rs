@@ -67,7 +67,7 @@ pub(super) fn pg_depend(context: &Arc<StatementContext>) -> PgRows {
                 ("refclassid", PG_CLASS_OID.into()),
                 ("refobjid", table_oid(table.id).into()),
                 ("refobjsubid", (column as i64 + 1).into()),
-                ("deptype", "i".into()),
+                ("deptype", if identity.fills { "i" } else { "a" }.into()),
             ]);
         }
     });

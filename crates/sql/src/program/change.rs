@@ -217,6 +217,10 @@ fn after_row(table: &TableDef, plan: &Write<BoundQuery>) -> Option<AfterRow> {
     let check = |(check, condition): (&WriteCheck, Scalar)| TableCheck { name: check.name.clone(), condition };
     let checks = plan.checks.iter().zip(conditions).map(check).collect();
     let Some(returning) = &plan.returning else { return Some(AfterRow { checks, returning: vec![], schema: None }) };
+    // A program knows only the row of the target.
+    if !plan.beside.is_empty() {
+        return None;
+    }
     table.keyed.as_ref()?;
     let schema = Some(schema_of(returning));
     Some(AfterRow { checks, returning: computed_values(returning, table)?, schema })

@@ -31,7 +31,7 @@ use crate::access::Access;
 use crate::deep::with_room;
 use crate::information_schema::INFORMATION_SCHEMA;
 use crate::names::{DEFAULT_SCHEMA, identifiers, lower};
-use crate::parse::{self, CopySource, Statement, StatementBody};
+use crate::parse::{self, AlteredSequence, CopySource, SequenceChange, Statement, StatementBody};
 use crate::pg_catalog::PG_CATALOG;
 use crate::walk::walk_mut;
 
@@ -154,6 +154,18 @@ impl NameResolver<'_> {
             }
             StatementBody::Refresh(refresh) => {
                 self.qualify(&mut refresh.name);
+                Ok(())
+            }
+            StatementBody::AlterSequence(alter) => {
+                let (AlteredSequence::Named(name) | AlteredSequence::OfColumn { table: name, .. }) = &mut alter.of;
+                self.qualify(name);
+                if let SequenceChange::Options(changes) = &mut alter.change
+                    && let Some(Some(owner)) = &mut changes.owner
+                    && let Some(column) = owner.0.pop()
+                {
+                    self.qualify(owner);
+                    owner.0.push(column);
+                }
                 Ok(())
             }
             _ => Ok(()),

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::Session;
 use crate::names::identifiers;
-use crate::parse::{CopySource, Statement, StatementBody};
+use crate::parse::{AlteredSequence, CopySource, Statement, StatementBody};
 use crate::walk::walk;
 
 impl Session {
@@ -78,6 +78,9 @@ impl Targets {
             }
             StatementBody::Vacuum(vacuum) => vacuum.tables.iter().for_each(|table| self.add(&table.name)),
             StatementBody::Refresh(refresh) => self.add(&refresh.name),
+            StatementBody::AlterSequence(alter) => match &alter.of {
+                AlteredSequence::Named(name) | AlteredSequence::OfColumn { table: name, .. } => self.add(name),
+            },
             _ => {}
         }
     }

@@ -14,7 +14,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{TableDef, TableSource};
 use rowmill_txn::{Catalog, ColumnSpec, Transaction};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident, ObjectName,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident, ObjectName,
     RenameTableNameKind, TableConstraint,
 };
 
@@ -25,6 +25,7 @@ use super::dependents::Dependents;
 use super::key_clauses::{KeyClauses, def_of};
 use super::refill;
 use super::relation::{self, RelationId};
+use super::sequence;
 use super::sql_text::quoted;
 use crate::names::{QualifiedName, identifiers, lower, qualified};
 use crate::outcome::Outcome;
@@ -94,7 +95,9 @@ fn alter_once(
         AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(new_name) } => {
             rename_table(work, transaction, table, name, new_name)
         }
-        AlterTableOperation::AlterColumn { column_name, op } => alter_column(work, transaction, table, column_name, op),
+        AlterTableOperation::AlterColumn { column_name, op } => {
+            alter_column(work, transaction, (name, table), column_name, op)
+        }
         AlterTableOperation::AddConstraint { constraint, not_valid } => {
             refuse(ADD_CONSTRAINT, [(*not_valid, "NOT VALID")])?;
             match constraint {
@@ -342,7 +345,7 @@ fn rename_table(
 fn alter_column(
     work: &mut Work<'_>,
     transaction: &mut Transaction,
-    table: &Arc<TableDef>,
+    (table_name, table): (&QualifiedName, &Arc<TableDef>),
     name: &Ident,
     operation: &AlterColumnOperation,
 ) -> Result<()> {
@@ -362,8 +365,11 @@ fn alter_column(
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
             refill::set_type(work, transaction, table, column, data_type, using.as_ref())
         }
-        AlterColumnOperation::AddGenerated { .. } => {
-            return Err(unsupported("ALTER TABLE ALTER COLUMN", "ADD GENERATED"));
+        AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+            let always = matches!(generated_as, Some(GeneratedAs::Always));
+            check_no_nulls(work, transaction, table, &column.name)?;
+            let options = sequence_options.as_deref().unwrap_or_default();
+            return sequence::add_identity(transaction, STATEMENT, (table_name, table), column, (always, options));
         }
     };
     changed.map(|_| ())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_txn::{Catalog, ColumnSpec};
-use sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef};
+use sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef, ObjectName};
 
 use super::clause::unsupported;
 use super::create_table::STATEMENT as CREATE_TABLE;
@@ -58,6 +58,8 @@ pub(super) fn spec_with_options(
                 let text = default_value::check(work, expr, name, &kind)?;
                 once(&mut default, text, name, "DEFAULT")?;
             }
+            // Texts are ordered by their bytes, which is what these names mean.
+            ColumnOption::Collation(collation) if is_bytewise(collation) => {}
             other => {
                 let clause = format!("{} on column \"{name}\"", option_name(other));
                 let error = unsupported(statement, &clause);
@@ -69,6 +71,12 @@ pub(super) fn spec_with_options(
         }
     }
     Ok(ColumnSpec { name: name.into(), kind, nullable: nullable.unwrap_or(true), default, missing: None })
+}
+
+/// Whether a collation is one of the names for an order by bytes.
+fn is_bytewise(collation: &ObjectName) -> bool {
+    let last = collation.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|name| matches!(name.value.as_str(), "c" | "posix" | "ucs_basic" | "binary"))
 }
 
 /// The advice for a key that cannot be declared at this place.

@@ -53,10 +53,10 @@ impl WriteBinder<'_> {
             condition: selection.as_ref(),
             values: TargetValues::Pairs(&values),
         };
-        let rows = self.target(&rows, STATEMENT)?;
+        let names = (&*table, target.alias());
+        let (rows, returning) = self.target_returning(&rows, STATEMENT, names, returning.as_deref())?;
         // With USING, a row of the target can be found several times.
         let repeated = if others.is_empty() { RepeatedRow::Never } else { RepeatedRow::Once };
-        let returning = self.returning(&table, target.alias(), returning.as_deref())?;
         let source = WriteSource::Target { rows, repeated };
         self.plan(STATEMENT, table, source, vec![WriteAction::Delete(old)], returning)
     }

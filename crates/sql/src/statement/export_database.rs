@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
 use rowmill_base::{Error, ErrorKind, Result, TableId};
-use rowmill_storage::{SequenceDef, TableDef};
+use rowmill_storage::{IdentityDef, SequenceDef, TableDef};
 use rowmill_txn::{Catalog, SchemaDef, Snapshot};
 
 use super::clause::unsupported;
@@ -189,7 +189,7 @@ impl Definitions<'_> {
         for (schema, sequence) in sequences {
             let is_owned = catalog
                 .all_tables()
-                .any(|table| table.rules.identities.iter().any(|identity| identity.sequence == sequence.id));
+                .any(|table| table.rules.identities.iter().any(|of| of.sequence == sequence.id && of.fills));
             // A sequence of an identity column comes with its table.
             if !is_owned {
                 let counts = self.continued(sequence.id)?;
@@ -205,6 +205,7 @@ impl Definitions<'_> {
         for (schema, table) in &tables {
             statements.push(self.table(schema, table)?);
             statements.extend(comments(catalog, schema, table));
+            statements.extend(owned_sequences(catalog, schema, table));
         }
         let mut queries = Vec::new();
         for schema in &schemas {
@@ -325,6 +326,18 @@ fn comments(catalog: &Catalog, schema: &SchemaDef, table: &TableDef) -> Vec<Stri
         comment("COLUMN", &format!("{name}.{}", name_text(&column.name)), Some(text))
     });
     of_table.into_iter().chain(of_columns).collect()
+}
+
+/// Returns the statements that let sequences belong to the columns of a table, without filling them.
+fn owned_sequences(catalog: &Catalog, schema: &SchemaDef, table: &TableDef) -> Vec<String> {
+    let owned = table.rules.identities.iter().filter(|identity| !identity.fills);
+    let statement = |identity: &IdentityDef| {
+        let sequence = qualified_text(schema, &catalog.table_by_id(identity.sequence)?.name);
+        let column = &table.columns[table.column_by_id(identity.column)?].name;
+        let owner = format!("{}.{}", qualified_text(schema, &table.name), name_text(column));
+        Some(format!("ALTER SEQUENCE {sequence} OWNED BY {owner}"))
+    };
+    owned.filter_map(statement).collect()
 }
 
 /// Returns the statement that comments on an object, if it has a comment.

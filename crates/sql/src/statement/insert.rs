@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_query::binder::BoundQuery;
+use rowmill_query::binder::target::BoundReturning;
 use rowmill_storage::{ColumnDef, TableDef};
 use sqlparser::ast::{self, Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values, With};
 
@@ -91,7 +92,7 @@ impl WriteBinder<'_> {
             (Some(or), None) => self.or_clause(&table, alias, *or, &targets)?,
             (None, on) => on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?,
         };
-        let returning = self.returning(&table, alias, returning.as_deref())?;
+        let returning = self.returning(&table, alias, returning.as_deref())?.map(BoundReturning::of_row);
         let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
         self.insertion(write, conflict, values)
     }
@@ -124,13 +125,14 @@ impl WriteBinder<'_> {
             return Ok((WriteSource::Values(1), Vec::new(), Some(values)));
         };
         let targets = self.targets(table, names)?;
+        let overrides = self.work.statement.overrides_generated();
         if let Some(values) = plain_values(query).filter(|_| with.is_none()) {
-            let rows = value_rows(table, &targets, values)?;
+            let rows = value_rows(table, &targets, values, overrides)?;
             let values = ValueRows { targets: targets.clone(), rows };
             return Ok((WriteSource::Values(values.rows.len()), targets, Some(values)));
         }
         // A query gives every target a value, so none of them may be generated.
-        check_generated(table, &targets, |_, _| false)?;
+        check_generated(table, &targets, |_, _| overrides)?;
         let query = self.query(&with_outer(with, query)?)?;
         check_width(table, &targets, query.query.output.len())?;
         Ok((WriteSource::Query(query), targets, None))
@@ -155,19 +157,26 @@ impl WriteBinder<'_> {
         })?;
         let query = self.query(&with_outer(with, query)?)?;
         let targets = binder::targets(table, query.query.output.iter().map(|(_, name)| name.as_ref()))?;
-        check_generated(table, &targets, |_, _| false)?;
+        let overrides = self.work.statement.overrides_generated();
+        check_generated(table, &targets, |_, _| overrides)?;
         Ok((WriteSource::Query(query), targets, None))
     }
 }
 
-/// Returns the rows of a `VALUES` list, whose values must fit the columns `targets`.
-fn value_rows<'s>(table: &TableDef, targets: &[usize], values: &'s Values) -> Result<Vec<RowSyntax<'s>>> {
+/// Returns the rows of a `VALUES` list, whose values must fit the columns `targets`. `overrides` says that they may be
+/// for generated columns.
+fn value_rows<'s>(
+    table: &TableDef,
+    targets: &[usize],
+    values: &'s Values,
+    overrides: bool,
+) -> Result<Vec<RowSyntax<'s>>> {
     let Values { explicit_row: _, value_keyword: _, rows } = values;
     let rows: Vec<RowSyntax<'s>> = rows.iter().map(|row| row.content.as_slice()).collect();
     rows.iter().try_for_each(|row| check_width(table, targets, row.len()))?;
     // DEFAULT is allowed for a generated column, but only if every row says so.
     check_generated(table, targets, |place, column| {
-        rows.iter().all(|row| matches!(LiteralCell::of(&row[place], &column.kind), LiteralCell::Default))
+        overrides || rows.iter().all(|row| matches!(LiteralCell::of(&row[place], &column.kind), LiteralCell::Default))
     })?;
     Ok(rows)
 }

@@ -63,15 +63,20 @@ impl WriteBinder<'_> {
                 _ => return Err(needs("WHEN MATCHED and WHEN NOT MATCHED BY SOURCE", "UPDATE or DELETE")),
             };
             first += values.len();
+            let name = match &action {
+                WriteAction::Insert(_) => "INSERT",
+                WriteAction::Update(_) => "UPDATE",
+                WriteAction::Delete(_) => "DELETE",
+            };
             actions.push(action);
-            bound.push(target::MergeClause { rows, condition: predicate.as_ref(), values });
+            bound.push(target::MergeClause { rows, condition: predicate.as_ref(), action: name, values });
         }
         let others = [TableWithJoins { relation: source.clone(), joins: Vec::new() }];
         let values = TargetValues::Merge { on, clauses: &bound };
         let rows = TargetRows { with, target: target.relation, others: &others, condition: None, values };
-        let source = WriteSource::Merge(self.target(&rows, STATEMENT)?);
-        let returning = self.returning(&table, target.alias(), returning)?;
-        self.plan(STATEMENT, table, source, actions, returning)
+        let names = (&*table, target.alias());
+        let (rows, returning) = self.target_returning(&rows, STATEMENT, names, returning)?;
+        self.plan(STATEMENT, table, WriteSource::Merge(rows), actions, returning)
     }
 
     fn merge_assignments<'s>(

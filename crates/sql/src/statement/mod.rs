@@ -1,6 +1,7 @@
 //! The statements, one family per file. Each destructures its syntax tree completely and refuses the clauses that it
 //! does not execute.
 
+pub(crate) mod alter_sequence;
 pub(crate) mod alter_table;
 pub(crate) mod alter_time_table;
 pub(crate) mod analyze;

@@ -1,31 +1,34 @@
 //! `RETURNING`: returns rows that a statement has written or removed.
 //!
-//! The items were bound over the columns of one row. Here these columns become those of a table that has only the
-//! written rows.
+//! The items were bound over the columns of one row, and of the rows of other tables that were joined to it. Here these
+//! columns become those of a table that has only the written rows.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use rowmill_base::{Error, Result, RowNumber};
+use arrow::datatypes::FieldRef;
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, RowNumber, SqlType};
 use rowmill_query::binder::BoundQuery;
-use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
+use rowmill_storage::{Block, ColumnDef, OpenRun, TableDef, TableSource};
 use rowmill_txn::Transaction;
 
 use super::row_sink::schema_of_rows;
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 
-/// Returns the outcome of a statement that has written or removed `rows`, with all columns of `table`. `query` has the
-/// bound items.
+/// Returns the outcome of a statement that has written or removed `rows`, with all columns of `table` and then those
+/// `beside`, which are of other tables. `query` has the bound items.
 pub(super) fn outcome(
     work: &Work<'_>,
     transaction: &mut Transaction,
     table: &TableDef,
+    beside: &[FieldRef],
     query: BoundQuery,
     rows: &[RecordBatch],
 ) -> Result<Outcome> {
-    let rows = concat_batches(&schema_of_rows(table), rows).map_err(|error| Error::internal(error.to_string()))?;
+    let table = with_columns(table, beside)?;
+    let rows = concat_batches(&schema_of_rows(&table), rows).map_err(|error| Error::internal(error.to_string()))?;
     // A subquery of an item sees the rows that the statement has written.
     let view = transaction.view()?;
     let now = |id| Some(view.table(id)? as Arc<dyn TableSource>);
@@ -38,6 +41,29 @@ pub(super) fn outcome(
     Ok(Outcome::Rows(RowStream::new(schema, batches.into_iter().map(Ok))))
 }
 
+/// Returns a table that has these columns, too.
+fn with_columns(table: &TableDef, fields: &[FieldRef]) -> Result<TableDef> {
+    let mut table = table.clone();
+    let first = table.columns.iter().map(|column| column.id.0 + 1).max().unwrap_or(0);
+    for (id, field) in (first..).zip(fields) {
+        let kind = SqlType::from_arrow(field.data_type()).filter(|_| !field.data_type().is_null());
+        let Some(kind) = kind else {
+            let what = format!("RETURNING of \"{}\", which is a column without a type", field.name());
+            return Err(Error::new(ErrorKind::Unsupported, what).hint("CAST it to a type where it is made"));
+        };
+        table.columns.push(ColumnDef {
+            id: ColumnId(id),
+            name: field.name().clone(),
+            kind,
+            nullable: true,
+            default: None,
+            missing: None,
+            part: None,
+        });
+    }
+    Ok(table)
+}
+
 /// Rows of one statement as a table.
 #[derive(Debug)]
 struct WrittenRows {
@@ -46,9 +72,9 @@ struct WrittenRows {
 }
 
 impl WrittenRows {
-    fn new(table: &TableDef, rows: &RecordBatch) -> WrittenRows {
+    fn new(table: TableDef, rows: &RecordBatch) -> WrittenRows {
         // NULLs are allowed here, because a missing value is found when the rows are written.
-        let mut table = TableDef { keyed: None, ..table.clone() };
+        let mut table = TableDef { keyed: None, ..table };
         table.columns.iter_mut().for_each(|column| column.nullable = true);
         let run = OpenRun::new(RowNumber(0), &table, rows);
         WrittenRows { table: Arc::new(table), runs: [Arc::new(run)] }

@@ -12,9 +12,10 @@ use rowmill_base::{ColumnId, Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::{IdentityDef, SequenceDef, Transaction};
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, DataType, Expr, GeneratedAs, SequenceOptions, Statement, UnaryOperator, Value,
+    ColumnDef, ColumnOption, DataType, Expr, GeneratedAs, ObjectName, SequenceOptions, Statement, UnaryOperator, Value,
 };
 
+use super::alter_sequence::set_owner;
 use super::clause::{refuse, unsupported};
 use super::column_spec::check_name;
 use super::relation;
@@ -31,7 +32,7 @@ pub(crate) fn create(work: &mut Work<'_>, statement: &Statement) -> Result<Outco
     else {
         return Err(Error::internal("the dispatch hands CREATE SEQUENCE to it"));
     };
-    refuse(STATEMENT, [(*temporary, "TEMPORARY"), (owned_by.is_some(), "OWNED BY")])?;
+    refuse(STATEMENT, [(*temporary, "TEMPORARY")])?;
     let kind = data_type.as_ref().map_or(Ok(SqlType::Int64), built_in_type)?;
     let sequence = sequence_of(STATEMENT, &kind, sequence_options)?;
     let name = qualified(name, work.statement.spellings())?;
@@ -47,7 +48,17 @@ pub(crate) fn create(work: &mut Work<'_>, statement: &Statement) -> Result<Outco
             }
             return Err(Error::new(ErrorKind::DuplicateTable, exists).hint("CREATE SEQUENCE IF NOT EXISTS keeps it"));
         }
-        transaction.create_sequence(schema, &name.spelled, sequence).map(drop)
+        let id = transaction.create_sequence(schema, &name.spelled, sequence)?;
+        // OWNED BY NONE is the default.
+        let is_none = |owner: &ObjectName| owner.to_string().eq_ignore_ascii_case("none");
+        match owned_by.as_ref().filter(|owner| !is_none(owner)) {
+            None => Ok(()),
+            Some(owner) => {
+                let view = transaction.view()?;
+                let sequence = view.catalog().table_by_id(id).expect("it was created");
+                set_owner(work, transaction, view.catalog(), sequence, Some(owner))
+            }
+        }
     })?;
     Ok(Outcome::Done { tag: STATEMENT })
 }
@@ -111,11 +122,30 @@ pub(super) fn add_identities(
         let sequence = sequence_of(statement, &of_table.kind, options)?;
         let sequence = create_for(transaction, name, table, &of_table.name, sequence)?;
         let column = ColumnId(place as u32);
-        transaction.add_identity(table.id, IdentityDef { column, sequence, always })?;
+        transaction.add_identity(table.id, IdentityDef { column, sequence, always, fills: true })?;
         // A column that always takes a value from a sequence is never NULL.
         transaction.set_nullable(table.id, column, false)?;
     }
     Ok(())
+}
+
+/// Makes a column of an existing table an identity column: `ALTER COLUMN ... ADD GENERATED ... AS IDENTITY`.
+pub(super) fn add_identity(
+    transaction: &mut Transaction,
+    statement: &str,
+    (name, table): (&QualifiedName, &TableDef),
+    column: &rowmill_storage::ColumnDef,
+    (always, options): (bool, &[SequenceOptions]),
+) -> Result<()> {
+    let taken = table.identity(column.id).map(|_| "takes its values from a sequence already");
+    if let Some(what) = taken.or(column.default.as_ref().map(|_| "has a DEFAULT")) {
+        let what = format!("column \"{}\" {what}", column.name);
+        return Err(Error::new(ErrorKind::InvalidDefinition, what));
+    }
+    let sequence = sequence_of(statement, &column.kind, options)?;
+    let sequence = create_for(transaction, name, table, &column.name, sequence)?;
+    transaction.add_identity(table.id, IdentityDef { column: column.id, sequence, always, fills: true })?;
+    transaction.set_nullable(table.id, column.id, false).map(|_| ())
 }
 
 /// Creates a sequence named after a column, under the first free name.
@@ -171,10 +201,6 @@ pub(super) fn fit_sequence(
 
 /// Returns the definition of a sequence for values of the type `kind`.
 fn sequence_of(statement: &str, kind: &SqlType, options: &[SequenceOptions]) -> Result<SequenceDef> {
-    let Some((least, most)) = counted_range(kind) else {
-        let what = format!("a sequence counts integers, not values of type {kind}");
-        return Err(Error::new(ErrorKind::DatatypeMismatch, what));
-    };
     let (mut increment, mut min, mut max, mut start, mut cycle) = (1, None, None, None, false);
     for option in options {
         match option {
@@ -191,23 +217,36 @@ fn sequence_of(statement: &str, kind: &SqlType, options: &[SequenceOptions]) -> 
             SequenceOptions::Cycle(no_cycle) => cycle = !no_cycle,
         }
     }
+    let (min, max) = bounds(statement, kind, increment, [min, max])?;
+    // By default a sequence starts at the end from which it counts.
+    let start = start.unwrap_or(if increment > 0 { min } else { max });
+    if !(min..=max).contains(&start) {
+        let what = format!("{statement}: START WITH {start} is not between MINVALUE {min} and MAXVALUE {max}");
+        return Err(Error::new(ErrorKind::InvalidParameter, what));
+    }
+    Ok(SequenceDef { start, increment, min, max, cycle })
+}
+
+/// Returns the least and the greatest value of a sequence for values of the type `kind`. `given` has those that the
+/// statement names.
+pub(super) fn bounds(statement: &str, kind: &SqlType, increment: i64, given: [Option<i64>; 2]) -> Result<(i64, i64)> {
     let invalid = |what: String| Err(Error::new(ErrorKind::InvalidParameter, format!("{statement}: {what}")));
+    let Some((least, most)) = counted_range(kind) else {
+        let what = format!("a sequence counts integers, not values of type {kind}");
+        return Err(Error::new(ErrorKind::DatatypeMismatch, what));
+    };
     if increment == 0 {
         return invalid("INCREMENT BY 0 gives one number again and again".into());
     }
+    let [min, max] = given;
     let (min, max) = match increment > 0 {
         true => (min.unwrap_or(1), max.unwrap_or(most)),
         false => (min.unwrap_or(least), max.unwrap_or(-1)),
     };
-    // By default a sequence starts at the end from which it counts.
-    let start = start.unwrap_or(if increment > 0 { min } else { max });
     if min < least || max > most {
         return invalid(format!("values from {min} to {max} do not fit the type {kind}"));
     }
-    if !(min..=max).contains(&start) {
-        return invalid(format!("START WITH {start} is not between MINVALUE {min} and MAXVALUE {max}"));
-    }
-    Ok(SequenceDef { start, increment, min, max, cycle })
+    Ok((min, max))
 }
 
 /// Returns an integer literal as a number.

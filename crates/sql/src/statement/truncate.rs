@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ErrorKind, Result};
 use rowmill_storage::TableDef;
+use rowmill_txn::Transaction;
 use sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption, TruncateTableTarget};
 
 use super::clause::refuse;
@@ -16,10 +17,9 @@ const STATEMENT: &str = "TRUNCATE";
 
 pub(crate) fn run(work: &mut Work<'_>, truncate: &Truncate) -> Result<Outcome> {
     let Truncate { table_names, partitions, table: _, if_exists, identity, cascade, on_cluster } = truncate;
-    // RESTRICT and CONTINUE IDENTITY are the defaults and the only forms that we execute.
+    // RESTRICT is the default and the only form that we execute.
     let clauses = [
         (partitions.is_some(), "PARTITION"),
-        (matches!(identity, Some(TruncateIdentityOption::Restart)), "RESTART IDENTITY"),
         (matches!(cascade, Some(CascadeOption::Cascade)), "CASCADE"),
         (on_cluster.is_some(), "ON CLUSTER"),
     ];
@@ -35,6 +35,9 @@ pub(crate) fn run(work: &mut Work<'_>, truncate: &Truncate) -> Result<Outcome> {
                 Err(error) => return Err(error),
             }
         }
+        if matches!(identity, Some(TruncateIdentityOption::Restart)) {
+            tables.iter().try_for_each(|table| restart_sequences(transaction, table))?;
+        }
         let mut rows = 0;
         while let Some(table) = next_table(&mut tables) {
             rows += transaction.truncate(table.id)?;
@@ -42,6 +45,18 @@ pub(crate) fn run(work: &mut Work<'_>, truncate: &Truncate) -> Result<Outcome> {
         Ok(rows)
     })?;
     Ok(Outcome::Changed { tag: STATEMENT, rows })
+}
+
+/// Lets the sequences of a table's columns begin again.
+fn restart_sequences(transaction: &mut Transaction, table: &TableDef) -> Result<()> {
+    let view = transaction.view()?;
+    for identity in &table.rules.identities {
+        let sequence = view.catalog().table_by_id(identity.sequence).and_then(|sequence| sequence.keyed.as_ref());
+        if let Some(def) = sequence.and_then(|keyed| keyed.sequence) {
+            transaction.alter_sequence(identity.sequence, def, Some(def.start))?;
+        }
+    }
+    Ok(())
 }
 
 /// Takes a table to which no other one of the list refers, because a table can be emptied only after those that refer

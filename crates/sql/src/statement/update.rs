@@ -53,10 +53,10 @@ impl WriteBinder<'_> {
             condition: selection.as_ref(),
             values: TargetValues::Pairs(&values),
         };
-        let rows = self.target(&rows, "SET")?;
+        let names = (&*table, target.alias());
+        let (rows, returning) = self.target_returning(&rows, "SET", names, returning.as_deref())?;
         // With FROM, a row of the target can meet several rows of the other tables.
         let repeated = if others.is_empty() { RepeatedRow::Never } else { RepeatedRow::Refused };
-        let returning = self.returning(&table, target.alias(), returning.as_deref())?;
         let source = WriteSource::Target { rows, repeated };
         self.plan(STATEMENT, table, source, vec![WriteAction::Update(row)], returning)
     }

@@ -6,7 +6,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
-use crate::functions::signatures::ordinary;
+use crate::functions::signatures::{BIGINT, exactly, ordinary};
 use crate::functions::time::calendar::NANOS_PER_DAY;
 use crate::functions::time::columns::{
     INTERVAL_KIND, each_row, is_interval, out_of_range, primitive, slots, strict_nulls,
@@ -72,6 +72,55 @@ pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
     kernel: negate_all,
     doc: "The interval with the opposite sign.",
     example: ("negate_interval(INTERVAL '1 day')", "-1 days"),
+    ..ordinary("interval")
+};
+
+/// The number of months, days or nanoseconds of an interval, from which [`INTERVAL_OF_PARTS`] makes a sum of intervals.
+pub(super) const INTERVAL_PART: FunctionSpec = FunctionSpec {
+    name: "interval_part",
+    signature: |arguments| match arguments {
+        [a, part] if is_interval(a) && part.kind.is_integer() => {
+            Some(CallKinds { arguments: vec![INTERVAL_KIND, BIGINT], result: BIGINT })
+        }
+        _ => None,
+    },
+    kernel: |arguments, kind, rows| {
+        let nulls = strict_nulls(arguments, rows);
+        let (intervals, parts) = (slots::<IntervalMonthDayNanoType>(&arguments[0]), slots::<Int64Type>(&arguments[1]));
+        let values = each_row(rows, nulls.as_ref(), |row| {
+            let interval = intervals.at(row);
+            Ok(match parts.at(row) {
+                0 => i64::from(interval.months),
+                1 => i64::from(interval.days),
+                _ => interval.nanoseconds,
+            })
+        })?;
+        primitive(kind, values, nulls)
+    },
+    doc: "A part of an interval: 0 for its months, 1 for its days, 2 for its nanoseconds.",
+    example: ("interval_part(INTERVAL '2 months 3 days', 1)", "3"),
+    ..ordinary("interval")
+};
+
+/// The interval of sums of parts.
+pub(super) const INTERVAL_OF_PARTS: FunctionSpec = FunctionSpec {
+    name: "interval_of_parts",
+    can_fail: true,
+    signature: |arguments| exactly(arguments, &[BIGINT, BIGINT, BIGINT], INTERVAL_KIND),
+    kernel: |arguments, kind, rows| {
+        let nulls = strict_nulls(arguments, rows);
+        let [months, days, nanos] = [0, 1, 2].map(|part| slots::<Int64Type>(&arguments[part]));
+        let values = each_row(rows, nulls.as_ref(), |row| {
+            let (months, days) = (i32::try_from(months.at(row)), i32::try_from(days.at(row)));
+            match (months, days) {
+                (Ok(months), Ok(days)) => Ok(IntervalMonthDayNano::new(months, days, nanos.at(row))),
+                _ => Err(outside()),
+            }
+        })?;
+        primitive(kind, values, nulls)
+    },
+    doc: "The interval of a number of months, of days and of nanoseconds.",
+    example: ("interval_of_parts(2, 3, 0)", "2 mons 3 days"),
     ..ordinary("interval")
 };
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray, new_empty_array};
 use arrow::compute::nullif;
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use rowmill_base::{Result, is_json};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
-use crate::functions::signatures::ordinary;
+use crate::functions::signatures::{BIGINT, ordinary};
 use crate::functions::time::columns::{failed, repeated, unary};
 
 /// The function of `{'name': value, ...}`.
@@ -75,8 +75,8 @@ pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
         for name in names {
             kind = field_kind(&kind, name)?;
         }
-        let mut kinds = vec![value.kind.clone()];
-        kinds.resize(arguments.len(), DataType::Utf8View);
+        let names = names.iter().map(|name| if name.kind.is_integer() { BIGINT } else { DataType::Utf8View });
+        let kinds = std::iter::once(value.kind.clone()).chain(names).collect();
         Some(CallKinds { arguments: kinds, result: kind })
     },
     kernel: |arguments, kind, rows| {
@@ -86,12 +86,16 @@ pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
         unary(&arguments[0], rows, |value| {
             let mut value = value.clone();
             for name in &arguments[1..] {
-                value = field_of(&value, name.values.as_string_view().value(0))?;
+                value = match name.values.as_primitive_opt::<Int64Type>() {
+                    Some(number) => column_at(&value, number.value(0) as usize - 1)?,
+                    None => field_of(&value, name.values.as_string_view().value(0))?,
+                };
             }
             Ok(value)
         })
     },
-    doc: "A field of a struct by its name, as `s['name']` and `s.name` give it; more names select nested fields.",
+    doc: "A field of a struct by its name, as `s['name']` and `s.name` give it, or by its number from 1; more names \
+        select nested fields.",
     example: ("get_field({'a': 1, 'b': 2}, 'b')", "2"),
     ..ordinary("struct")
 };
@@ -107,7 +111,13 @@ fn field_kind(kind: &DataType, name: &ArgumentKind<'_>) -> Option<DataType> {
     if is_json(kind) {
         return None;
     }
-    position_of(fields, name.constant?.as_text()?).map(|at| fields[at].data_type().clone())
+    let constant = name.constant?;
+    let at = match constant.as_bigint() {
+        // Fields count from 1.
+        Some(number) => usize::try_from(number).ok()?.checked_sub(1).filter(|at| *at < fields.len())?,
+        None => position_of(fields, constant.as_text()?)?,
+    };
+    Some(fields[at].data_type().clone())
 }
 
 /// Returns the field of a struct. It is NULL where the struct is NULL.

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{ColumnValue, NewRow, Write, WriteAction, WriteCheck, WriteConflict, WriteSource};
 use rowmill_plan::{Constant, ScalarExpr};
-use rowmill_query::binder::target::{TargetRows, bind_target};
+use rowmill_query::binder::target::{BoundReturning, ReturnedItems, TargetRows, bind_target, bind_target_returning};
 use rowmill_query::binder::{self, BoundExprs, BoundQuery, ExprColumn};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Snapshot;
@@ -92,11 +92,20 @@ impl<'a> WriteBinder<'a> {
         table: Arc<TableDef>,
         source: WriteSource<BoundQuery>,
         actions: Vec<WriteAction>,
-        returning: Option<BoundQuery>,
+        returning: Option<BoundReturning>,
     ) -> Result<BoundWrite<'s>> {
+        let (returning, beside) = returning.map(|found| (found.query, found.beside)).unzip();
         let has_rows = actions.iter().any(|action| !matches!(action, WriteAction::Delete(_)));
         let checks = if has_rows { self.checks(&table)? } else { Vec::new() };
-        let plan = Write { table: table.id, source, actions, conflict: None, checks, returning };
+        let plan = Write {
+            table: table.id,
+            source,
+            actions,
+            conflict: None,
+            checks,
+            returning,
+            beside: beside.unwrap_or_default(),
+        };
         self.access().check_write(&table, &plan)?;
         Ok(BoundWrite { tag, table, plan, values: None, reads_clock: self.reads_clock.get() })
     }
@@ -181,6 +190,27 @@ impl<'a> WriteBinder<'a> {
         let bound =
             binder::bind_items(items, &scope, "RETURNING", &catalog, &|ident| self.spelling(ident), self.kinds)?;
         Ok(Some(self.noted(bound)))
+    }
+
+    /// Binds the rows of a table that a statement changes, and `RETURNING items` over the changed rows and those that
+    /// are joined to them. The table is called `alias`.
+    pub(in crate::statement) fn target_returning(
+        &self,
+        rows: &TargetRows<'_>,
+        clause: &'static str,
+        (table, alias): (&TableDef, &str),
+        items: Option<&[SelectItem]>,
+    ) -> Result<(BoundQuery, Option<BoundReturning>)> {
+        let Some(items) = items.filter(|_| !rows.others.is_empty()) else {
+            let returning = self.returning(table, alias, items)?;
+            return Ok((self.target(rows, clause)?, returning.map(BoundReturning::of_row)));
+        };
+        let row: Vec<ExprColumn> = self.columns(alias, table).collect();
+        let returned = ReturnedItems { items, row: &row };
+        let (catalog, spelling) = (self.catalog(), |ident: &Ident| self.spelling(ident));
+        let (rows, returning) = bind_target_returning(rows, &returned, clause, &catalog, &spelling, self.kinds)?;
+        let query = self.noted(returning.query);
+        Ok((self.noted(rows), Some(BoundReturning { query, ..returning })))
     }
 
     /// Binds the conditions of a table.

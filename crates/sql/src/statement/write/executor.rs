@@ -54,6 +54,8 @@ pub(in crate::statement) struct WriteExecutor {
     changed: u64,
     /// The rows for RETURNING.
     written: Option<Vec<RecordBatch>>,
+    /// The columns of joined tables that RETURNING reads. They are the last columns of the source.
+    beside: Vec<FieldRef>,
 }
 
 enum Action {
@@ -126,6 +128,7 @@ impl WriteExecutor {
             temp,
             changed: 0,
             written: plan.returning.as_ref().map(|_| Vec::new()),
+            beside: plan.beside.iter().map(|(name, kind)| Arc::new(Field::new(name, kind.clone(), true))).collect(),
             table,
         })
     }
@@ -284,14 +287,16 @@ impl WriteExecutor {
             Action::Delete(None) => None,
         };
         let is_keyed = self.table.keyed.is_some();
-        if let (true, Some(made)) = (self.written.is_some(), &made) {
-            self.kept.grow(bytes_of(made))?;
+        if let (Some(written), Some(made)) = (&mut self.written, &made) {
+            let row = beside(made, &self.beside, input)?;
+            self.kept.grow(bytes_of(&row))?;
+            written.push(row);
         }
         match (&self.actions[action], made) {
             (Action::Insert(_), Some(new)) if self.together.is_some() => {
                 self.together.as_mut().map_or(Ok(()), |together| together.inserted.push(new))?;
             }
-            (Action::Insert(_), Some(new)) => self.add(transaction, new)?,
+            (Action::Insert(_), Some(new)) => self.append(transaction, &new)?,
             (Action::Update(_), Some(new)) => {
                 if let Some(together) = &mut self.together {
                     together.updated.push(with_keys(as_keys(rows)?, &new)?)?;
@@ -305,9 +310,8 @@ impl WriteExecutor {
                     self.changed += transaction.delete(self.table.id, numbers(rows))?;
                     transaction.insert(self.table.id, &new)?;
                 }
-                self.written.iter_mut().for_each(|written| written.push(new.clone()));
             }
-            (_, old) => {
+            (_, _) => {
                 if let Some(together) = &mut self.together {
                     together.deleted.push(keys_alone(as_keys(rows)?)?)?;
                 } else if is_keyed {
@@ -315,16 +319,20 @@ impl WriteExecutor {
                 } else {
                     self.changed += transaction.delete(self.table.id, numbers(rows))?;
                 }
-                self.written.iter_mut().for_each(|written| written.extend(old.clone()));
             }
         }
         Ok(())
     }
 
-    /// Adds rows to the table, whose memory was counted if RETURNING needs them.
-    fn add(&mut self, transaction: &mut Transaction, batch: RecordBatch) -> Result<()> {
-        transaction.insert(self.table.id, &batch)?;
+    fn append(&mut self, transaction: &mut Transaction, batch: &RecordBatch) -> Result<()> {
+        transaction.insert(self.table.id, batch)?;
         self.changed += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// Adds rows of an INSERT, whose memory was counted if RETURNING needs them.
+    fn add(&mut self, transaction: &mut Transaction, batch: RecordBatch) -> Result<()> {
+        self.append(transaction, &batch)?;
         if let Some(written) = &mut self.written {
             written.push(batch);
         }
@@ -347,7 +355,7 @@ impl WriteExecutor {
         };
         self.changed += transaction.update_keyed(self.table.id, &changes)?;
         drop(updated);
-        inserted.into_batches()?.try_for_each(|batch| self.add(transaction, batch?))
+        inserted.into_batches()?.try_for_each(|batch| self.append(transaction, &batch?))
     }
 
     /// Writes what still waits and returns the outcome of the statement.
@@ -364,10 +372,20 @@ impl WriteExecutor {
             None => Ok(Outcome::Changed { tag: self.tag, rows: self.changed }),
             Some(query) => {
                 let written = self.written.unwrap_or_default();
-                returning::outcome(work, transaction, &self.table, query, &written)
+                returning::outcome(work, transaction, &self.table, &self.beside, query, &written)
             }
         }
     }
+}
+
+/// The rows of the table, with the last columns of the source after them.
+fn beside(rows: &RecordBatch, fields: &[FieldRef], source: &[ArrayRef]) -> Result<RecordBatch> {
+    if fields.is_empty() {
+        return Ok(rows.clone());
+    }
+    let all = rows.schema().fields().iter().chain(fields).cloned().collect::<Vec<_>>();
+    let columns = rows.columns().iter().chain(&source[source.len() - fields.len()..]).cloned().collect();
+    RecordBatch::try_new(Arc::new(Schema::new(all)), columns).map_err(failed)
 }
 
 /// A batch of keys.

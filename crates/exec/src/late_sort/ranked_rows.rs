@@ -71,7 +71,7 @@ impl BatchSource for RankedRows {
                 };
                 let input = input.get_or_insert_with(|| Arc::clone(&self.input).worker());
                 match input.next().transpose()? {
-                    // The input has nothing for workers that have not asked yet, so nobody needs the ranks again.
+                    // The input has nothing for workers that have not asked yet, so no worker needs the ranks again.
                     None => {
                         self.ranks.free();
                         return Ok(None);

@@ -38,7 +38,7 @@ impl TableSource for TableWithRuns {
     }
 }
 
-/// Texts with shared prefixes, zeros and NULLs, of which most occur several times if `few`.
+/// Texts with shared prefixes, zeros and NULLs. With `few`, most of them occur several times.
 fn text(random: &mut SmallRng, few: bool) -> Option<String> {
     let number: u64 = if few { random.random_range(0..150) } else { random.random() };
     match number % 5 {

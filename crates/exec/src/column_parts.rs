@@ -46,7 +46,8 @@ impl ColumnParts {
 
 /// Replaces the greatest parts of `expr` that read one column by columns from place `columns` on.
 fn cut(expr: &mut ScalarExpr, columns: usize, parts: &mut Vec<ScalarExpr>) {
-    if matches!(expr.op, ExprOp::Column(_) | ExprOp::Literal(_)) {
+    // An expression for the items of a list has a meaning only inside of the call that gives the items.
+    if matches!(expr.op, ExprOp::Column(_) | ExprOp::Literal(_) | ExprOp::EachItem { .. }) {
         return;
     }
     let mut read = Vec::new();

@@ -31,6 +31,7 @@ mod rest;
 mod spill;
 #[cfg(test)]
 mod tests;
+mod text_memo;
 mod uncertain;
 mod worker;
 

@@ -195,7 +195,13 @@ fn needs_database(file: &Path, sql: &str) -> bool {
     // Functions of sessions, too.
     let has_session = [
         "setting.slt",
+        "alter_sequence.slt",
         "comment.slt",
+        "dialect_forms.slt",
+        "duckdb_statements.slt",
+        "json_sql_path.slt",
+        "postgresql_forms.slt",
+        "postgresql_statements.slt",
         "role.slt",
         "macro.slt",
         // Arrows of JSON are read by the parser of sessions.

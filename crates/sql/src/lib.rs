@@ -29,7 +29,8 @@
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `pg_catalog`, `file_functions`,
 //!   `function_list`, `storage_function`, `table_order_function`, `log_functions`, `memory_functions`,
 //!   `statement_functions`, `snapshot_function`, `materialized_list`, `pragma_functions`, `sequence_functions`,
-//!   `advisory_lock_functions`, `sqlite_function`: tables and functions that the session itself answers.
+//!   `random_functions`, `advisory_lock_functions`, `sqlite_function`: tables and functions that the session itself
+//!   answers.
 //!   `session_objects`: those that the program adds to its connection.
 //! - `advisory_locks`: locks whose meaning only programs know.
 //! - `access`: who runs a statement, and what they may do. `scram_verifier`: what proves a password.

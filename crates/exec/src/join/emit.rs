@@ -89,6 +89,6 @@ pub(super) fn columns(
     origins.iter().map(column).collect()
 }
 
-fn failed(error: ArrowError) -> Error {
+pub(super) fn failed(error: ArrowError) -> Error {
     Error::internal(format!("the rows of a join: {error}"))
 }

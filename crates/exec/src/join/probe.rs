@@ -17,14 +17,17 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use rowmill_base::{Error, Result};
+use arrow::compute::take;
+use rowmill_base::{Error, Reservation, Result};
 
-use super::emit::{BuildSide, ProbeSide, columns};
+use super::emit::{BuildSide, ProbeSide, columns, failed};
 use super::index::{Index, NONE};
+use super::keys::KeyForm;
 use super::long_keys::LongKeys;
 use super::metrics::add;
 use super::packing::PackScratch;
 use super::prepare::{Built, ReadyBuild};
+use super::text_memo::{TextMemo, ViewedTexts};
 use super::{HashJoin, JoinKind, OWNER};
 use crate::batch::Batches;
 use crate::ordered_join::{OrderedAggregates, PlaceCursors, PlaceRanges, RowsMet};
@@ -47,6 +50,9 @@ pub(super) struct Prober {
     pub(super) slice: Slice,
     firsts: Vec<u32>,
     pack: PackScratch,
+    /// The entries of texts that were looked up before, if the only key is a text.
+    memo: Option<TextMemo>,
+    _memory: Reservation,
     /// If the join is an ordered one.
     ordered: Option<OrderedProbe>,
 }
@@ -126,6 +132,11 @@ impl Prober {
             }
         };
         let share = Arc::clone(&join.probe).worker();
+        let mut memory = join.broker().reservation(OWNER);
+        let memo = match join.may_repeat_texts(&built) && memory.grow(TextMemo::bytes(built.stored.rows)).is_ok() {
+            true => Some(TextMemo::new(built.stored.rows)),
+            false => None,
+        };
         Ok(Prober {
             join,
             built,
@@ -136,6 +147,8 @@ impl Prober {
             slice: Slice::default(),
             firsts: Vec::new(),
             pack: PackScratch::default(),
+            memo,
+            _memory: memory,
             ordered,
         })
     }
@@ -197,15 +210,26 @@ impl Prober {
 
     /// Finds the entry of each row in the index.
     fn look_up(&mut self) -> Result<()> {
-        let Prober { join, built, slice, firsts, pack, .. } = self;
-        let stored = &built.stored;
+        let Prober { join, built, slice, firsts, pack, memo, .. } = self;
         let Some(index) = &built.index else { return Ok(()) };
         let keys: Vec<ArrayRef> = join.layout.probe_keys.iter().map(|key| Arc::clone(&slice.columns[*key])).collect();
-        // Long keys stay in the slice: an equal hash alone does not prove an equal key.
-        slice.keys = stored.form.words(&keys, slice.rows, pack, &mut slice.words)?;
-        index.find(&slice.words, &mut slice.entries);
-        if let (Some(keys), Some(stored)) = (&slice.keys, &stored.keys) {
-            confirm(index, keys, stored, &slice.words, &mut slice.entries, firsts);
+        if let Some(memo) = memo.as_mut().filter(|memo| memo.is_useful())
+            && let Some(texts) = ViewedTexts::of(&keys[0])
+        {
+            let unknown = UInt32Array::from(memo.look_up(&texts, &mut slice.entries));
+            let mut entries = Vec::new();
+            if !unknown.is_empty() {
+                let unknown_keys = [take(&keys[0], &unknown, None).map_err(failed)?];
+                find_keys(built, index, &unknown_keys, unknown.len(), (pack, firsts), slice, &mut entries)?;
+            }
+            for (row, entry) in unknown.values().iter().zip(entries) {
+                slice.entries[*row as usize] = entry;
+                memo.note(&texts, *row, entry);
+            }
+        } else {
+            let (rows, mut entries) = (slice.rows, std::mem::take(&mut slice.entries));
+            find_keys(built, index, &keys, rows, (pack, firsts), slice, &mut entries)?;
+            slice.entries = entries;
         }
         if built.ordered.is_some() {
             return self.meet();
@@ -442,6 +466,14 @@ impl Prober {
     }
 }
 
+impl HashJoin {
+    /// Whether entries of texts may be remembered: the only key is a text, and rows need nothing of it but its entry.
+    fn may_repeat_texts(&self, built: &Built) -> bool {
+        let is_long = matches!(built.stored.form, KeyForm::Long { .. });
+        is_long && self.layout.probe_keys.len() == 1 && built.ordered.is_none() && !self.request.is_uncertain()
+    }
+}
+
 impl Slice {
     /// The number of build rows whose keys equal the key of a row.
     #[inline]
@@ -476,6 +508,26 @@ impl Slice {
         });
         BooleanArray::new(truth, nulls)
     }
+}
+
+/// Looks up keys in the index and puts their entries into `entries`. Keeps the words and the long keys in the slice.
+fn find_keys(
+    built: &Built,
+    index: &Index,
+    keys: &[ArrayRef],
+    rows: usize,
+    (pack, firsts): (&mut PackScratch, &mut Vec<u32>),
+    slice: &mut Slice,
+    entries: &mut Vec<u32>,
+) -> Result<()> {
+    let stored = &built.stored;
+    // Long keys stay in the slice: an equal hash alone does not prove an equal key.
+    slice.keys = stored.form.words(keys, rows, pack, &mut slice.words)?;
+    index.find(&slice.words, entries);
+    if let (Some(keys), Some(stored)) = (&slice.keys, &stored.keys) {
+        confirm(index, keys, stored, &slice.words, entries, firsts);
+    }
+    Ok(())
 }
 
 /// Replaces entries that were found by hashes alone by the entries of the keys.

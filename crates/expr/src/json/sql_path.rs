@@ -398,7 +398,7 @@ impl SqlPathReader<'_> {
 
     /// A number as JSON writes it, or with a point at its beginning or end.
     fn number(&mut self) -> Result<PathExpr> {
-        let rest = self.text[self.at..].as_bytes();
+        let rest = &self.text.as_bytes()[self.at..];
         let digits = |from: usize| rest[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let whole = digits(0);
         let mut end = whole;

@@ -44,8 +44,10 @@ fn an_expression_is_bound_over_given_columns() {
         bound.exprs[0].text(&bound.columns),
         "(A#0 + A#2) > CAST(1 AS INTEGER)".replace("CAST(1 AS INTEGER)", "1")
     );
+    // A name that the existing row and the new one of ON CONFLICT have is that of the existing row.
+    let bound = bind_expr(&expr("a > 1"), &columns(), "SET", &TestCatalog, &spelling, &[]).unwrap();
+    assert_eq!(bound.exprs[0].text(&bound.columns), "A#0 > 1");
     let fails = |text: &str| bind_expr(&expr(text), &columns(), "CHECK", &TestCatalog, &spelling, &[]).unwrap_err();
-    assert_eq!(fails("a > 1").kind(), ErrorKind::AmbiguousColumn);
     assert_eq!(fails("nope > 1").kind(), ErrorKind::UndefinedColumn);
     assert!(fails("sum(b) > 1").message().contains("there is no sum(TEXT)"));
     assert!(fails("count(*) > 1").message().contains("aggregate functions are not allowed in CHECK"));

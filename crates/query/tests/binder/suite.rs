@@ -158,6 +158,7 @@ const CHANGING: &[&str] = &[
     "materialized",
     "materialized_view",
     "primary_key",
+    "returning_others",
     "schema",
     "search_path",
     "sequence",

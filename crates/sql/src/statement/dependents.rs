@@ -235,7 +235,7 @@ mod tests {
             relations(
                 "SELECT (SELECT max(x) FROM A) FROM s.b JOIN c ON true WHERE y IN (SELECT z FROM d) UNION TABLE e"
             ),
-            ["a", "s.b", "c", "d"]
+            ["a", "s.b", "c", "d", "e"]
         );
     }
 

@@ -5,6 +5,7 @@
 //! prepare  puts each column into one array; keys become words, cut into partitions        prepare.rs, keys.rs
 //! index    a worker takes a partition and makes its table; filters for the probe side are made       prepare.rs
 //! probe    a worker takes a batch of the probe side, finds the rows of all its keys, and returns pairs   probe.rs
+//!          and remembers the rows of texts that repeat                                              text_memo.rs
 //! rest     returns rows of the build side with a match, or without one, if the join kind asks for them     rest.rs
 //! ```
 //!

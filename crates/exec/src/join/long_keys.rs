@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanBufferBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanBufferBuilder, MAX_INLINE_VIEW_LEN};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, interleave};
 use arrow::datatypes::DataType;
@@ -214,9 +214,6 @@ impl LongColumn {
     }
 }
 
-/// The longest value that a view has itself.
-const IN_VIEW_MAX: u32 = 12;
-
 /// Whether two values are the same. Views have the length and the first bytes of a value, and short values as a whole,
 /// so the bytes themselves are compared only if two long values begin alike.
 #[inline]
@@ -226,14 +223,14 @@ fn are_same_bytes(values: &BinaryViewArray, row: usize, others: &BinaryViewArray
     if view as u64 != other as u64 {
         return false;
     }
-    if view as u32 <= IN_VIEW_MAX { view == other } else { values.value(row) == others.value(other_row) }
+    if view as u32 <= MAX_INLINE_VIEW_LEN { view == other } else { values.value(row) == others.value(other_row) }
 }
 
 /// The hash of a value. A short value is hashed by its view, which takes no look at bytes of varying length.
 #[inline]
 fn hash_of_value(values: &BinaryViewArray, row: usize, seed: u64) -> u64 {
     let view = values.views()[row];
-    match view as u32 <= IN_VIEW_MAX {
+    match view as u32 <= MAX_INLINE_VIEW_LEN {
         true => hash_of_wide(view, seed),
         false => hash_of_bytes(values.value(row), seed),
     }

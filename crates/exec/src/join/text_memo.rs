@@ -12,7 +12,7 @@
 //! row: the table of a worker says which entry the view had last time. Texts that are not in it are looked up in the
 //! index, and replace those that were in their place.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 
@@ -28,8 +28,6 @@ const TRIAL_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
 
 /// No text has this view, because none is so long.
 const FREE: u128 = u128::MAX;
-/// The longest text that a view has itself.
-const IN_VIEW_MAX: u32 = 12;
 
 /// The entries of the texts that were looked up last, by a hash of their views.
 #[derive(Debug)]
@@ -94,7 +92,7 @@ impl TextMemo {
         if texts.nulls.is_some_and(|nulls| nulls.is_null(row as usize)) {
             return;
         }
-        self.has_long |= view as u32 > IN_VIEW_MAX;
+        self.has_long |= view as u32 > MAX_INLINE_VIEW_LEN;
         let place = self.place(view);
         (self.views[place], self.entries[place]) = (view, entry);
     }

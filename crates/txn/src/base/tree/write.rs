@@ -19,8 +19,8 @@
 //!
 //! A few entries that are left of a leaf join a neighbour if it has room.
 //!
-//! A leaf should have the entries of one index only. The newest rows of a table are often the last ones of an index, and
-//! are read most. Next to entries of another index, their keys would have few common bytes and equal heads.
+//! A leaf should have the entries of one index only. The newest rows of a table are often the last ones of an index,
+//! and are read most. Next to entries of another index, their keys would have few common bytes and equal heads.
 
 use std::cmp::Ordering;
 

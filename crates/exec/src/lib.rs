@@ -7,8 +7,8 @@
 //! - `workers`, `share`, `phase`, `spin`: threads, and the work that they share.
 //! - `scan`: rows of tables by page frames. `predicate`, `computed_condition`, `like`, `key_filter`, `lookahead`: the
 //!   rows that need not be read.
-//! - `expression`, `function`, `arithmetic`, `case`, `column_parts`: values of expressions. `filter`, `project`: batches
-//!   of them.
+//! - `expression`, `function`, `arithmetic`, `case`, `column_parts`: values of expressions. `filter`, `project`:
+//!   batches of them.
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
 //! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.

@@ -123,8 +123,8 @@ pub(crate) fn add_to_many<F: Fold>(
     is_bad
 }
 
-/// Lanes of one cell whose additions wait for each other. The sum of 10 million doubles takes 13 ms with one lane, and
-/// LANES_MEASURED with eight.
+/// Lanes of one cell whose additions wait for each other. A query that sums 10 million doubles takes 15.4 ms with one
+/// lane, and 12.2 ms with eight.
 const LANES_OF_ONE: usize = 8;
 
 /// Adds numbers to one cell. Returns whether a total left its type.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! up to 12 bytes   length, the text                                  the same in all batches
-//! longer           length, first bytes, number of a buffer, offset   the same as long as the buffers are the same
+//! longer           length, first bytes, number of a buffer, offset   the same while the buffers are the same
 //! ```
 //!
 //! All rows with one value of a block's list have the same view. So a text need not be hashed and compared for each

@@ -97,7 +97,8 @@ impl Lowerer<'_> {
             of_unit || read.iter().nth(1).is_some()
         };
         let keys = || group.keys.iter().map(|(_, key)| key);
-        if !keys().any(|key| is_made(&key)) || keys().any(|key| key.volatility() == Volatility::Volatile) {
+        let made: Vec<&ScalarExpr> = keys().filter(is_made).collect();
+        if made.is_empty() || keys().any(|key| key.volatility() == Volatility::Volatile) {
             return None;
         }
         let read = columns_of(keys());
@@ -108,7 +109,7 @@ impl Lowerer<'_> {
         }
         let exprs: Vec<ScalarExpr> = columns.iter().map(|id| input.resolve(&self.columns.expr(*id))).collect();
         let combinations = self.estimator.group_count(input.node(), &exprs, &|id| input.position(ColumnId(id)));
-        let has_text = keys().filter(is_made).any(|key| key.kind == DataType::Utf8View);
+        let has_text = made.iter().any(|key| key.kind == DataType::Utf8View);
         let most = if has_text { COMBINATIONS_MAX } else { COMBINATIONS_OF_NUMBERS_MAX };
         (combinations <= self.rows_of(input) * most).then_some(columns)
     }

@@ -241,7 +241,7 @@ fn each_kind_of_write_is_refused_on_a_full_disk_and_heals() {
         let refusal = (0..200).find_map(|_| match add(&engine, 20, 10_000) {
             Ok(rows) => {
                 there = rows;
-                // A job may have given space back meanwhile.
+                // A job may have given space back after the disk was filled.
                 fill(&ballast);
                 None
             }

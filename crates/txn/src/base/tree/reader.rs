@@ -23,7 +23,7 @@ use super::free_pages::FreePages;
 use super::head::TreeState;
 use super::key_parts::KeyParts;
 use super::mapped_pages::MappedPages;
-use super::page::{LeafValue, LongValue, Page, PagePointer};
+use super::page::{LeafValue, LongValue, NearNode, Page, PagePointer};
 
 /// Reads one state of a tree. Only one thread at a time may search it.
 pub(super) struct TreeReader {
@@ -102,10 +102,7 @@ impl TreeReader {
     /// Returns the value of `key`.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         self.with_path(key, |path| {
-            if let Some((page, node)) = self.leaf_of(path)?
-                && let Some(near) = page.search_near(node, key)
-            {
-                path.stand_at(near.at);
+            if let Some((page, near)) = self.seek_near(path, key)? {
                 return if near.has_key { self.value(&page, near.at).map(Some) } else { Ok(None) };
             }
             match self.seek_far(path, key)? {
@@ -362,13 +359,17 @@ impl TreeReader {
 
     /// Goes to the first entry whose key is not less than `key`. Returns whether such an entry exists.
     pub(super) fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
-        if let Some((page, node)) = self.leaf_of(path)?
-            && let Some(near) = page.search_near(node, key)
-        {
-            path.stand_at(near.at);
-            return Ok(true);
-        }
-        Ok(self.seek_far(path, key)?.is_some())
+        Ok(self.seek_near(path, key)?.is_some() || self.seek_far(path, key)?.is_some())
+    }
+
+    /// Goes to the first entry whose key is not less than `key`, if it is in the leaf to which the path leads. Returns
+    /// the leaf and the node.
+    #[inline]
+    fn seek_near(&self, path: &mut Path, key: &[u8]) -> Result<Option<(Page<'_>, NearNode)>> {
+        let Some((page, node)) = self.leaf_of(path)? else { return Ok(None) };
+        let near = page.search_near(node, key);
+        near.iter().for_each(|near| path.stand_at(near.at));
+        Ok(near.map(|near| (page, near)))
     }
 
     /// Goes to the first entry whose key is not less than `key`, if that is not near the entry to which the path leads.

@@ -170,7 +170,10 @@ fn an_exhausted_disk_limit_ends_the_statement_and_leaves_nothing() {
     let database = Database::open(folder.path()).expect("it opens");
     let mut connection = database.connect().expect("a connection");
     connection.execute_batch("SET memory_limit = '16MiB'; SET temp_disk_limit = '1MiB'").expect("settings");
-    for query in [QUERIES[0], QUERIES[5]] {
+    // A sort of the table's own rows writes little, because the texts stay in the table.
+    let large_sort =
+        "SELECT a.id, page FROM events a, generate_series(1, 20) ORDER BY page DESC, a.id OFFSET 3000000 LIMIT 5";
+    for query in [QUERIES[0], large_sort] {
         let error = connection.query(query).and_then(|rows| rows.rows()).expect_err("one MiB is too little");
         assert_eq!(error.kind(), ErrorKind::DiskFull, "{query}");
         assert!(error.hint_text().is_some_and(|hint| hint.contains("temp_disk_limit")), "{error:?}");

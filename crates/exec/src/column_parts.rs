@@ -35,7 +35,7 @@ impl ColumnParts {
             return Ok(None);
         }
         let (mut whole, mut parts) = (expr.clone(), Vec::new());
-        cut(&mut whole, columns, &mut parts);
+        cut(&mut whole, columns, true, &mut parts);
         if parts.is_empty() {
             return Ok(None);
         }
@@ -44,8 +44,9 @@ impl ColumnParts {
     }
 }
 
-/// Replaces the greatest parts of `expr` that read one column by columns from place `columns` on.
-fn cut(expr: &mut ScalarExpr, columns: usize, parts: &mut Vec<ScalarExpr>) {
+/// Replaces the greatest parts of `expr` that read one column by columns from place `columns` on. `is_always_computed`
+/// says that `expr` is computed for every row for which the whole expression is.
+fn cut(expr: &mut ScalarExpr, columns: usize, is_always_computed: bool, parts: &mut Vec<ScalarExpr>) {
     // An expression for the items of a list has a meaning only inside of the call that gives the items.
     if matches!(expr.op, ExprOp::Column(_) | ExprOp::Literal(_) | ExprOp::EachItem { .. }) {
         return;
@@ -53,8 +54,9 @@ fn cut(expr: &mut ScalarExpr, columns: usize, parts: &mut Vec<ScalarExpr>) {
     let mut read = Vec::new();
     expr.each(&mut |part| read.extend(part.as_column()));
     let is_of_one = read.first().is_some_and(|first| read.iter().all(|column| column == first));
-    // A part is computed also for values that no row needs, so it must not fail for any of them.
-    if is_of_one && !can_fail(expr) && expr.volatility() == Volatility::Immutable {
+    // A part is computed for all rows, so it must not fail for rows that do not need it.
+    let is_needed = is_always_computed || !can_fail(expr);
+    if is_of_one && is_needed && expr.volatility() == Volatility::Immutable {
         let known = parts.iter().position(|part| part == expr);
         let place = known.unwrap_or_else(|| {
             parts.push(expr.clone());
@@ -63,5 +65,12 @@ fn cut(expr: &mut ScalarExpr, columns: usize, parts: &mut Vec<ScalarExpr>) {
         *expr = ScalarExpr::column(columns + place, expr.kind.clone());
         return;
     }
-    expr.operands_mut().into_iter().for_each(|operand| cut(operand, columns, parts));
+    // These compute their first operand for every row, and the others only where the first ones do not decide.
+    let are_conditional = matches!(
+        expr.op,
+        ExprOp::And(_) | ExprOp::Or(_) | ExprOp::Coalesce(_) | ExprOp::Case { .. } | ExprOp::InList { .. }
+    );
+    for (place, operand) in expr.operands_mut().into_iter().enumerate() {
+        cut(operand, columns, is_always_computed && (place == 0 || !are_conditional), parts);
+    }
 }

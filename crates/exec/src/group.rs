@@ -68,8 +68,8 @@ use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::ranges::{ColumnParts, GroupRanges, RangeValues};
 pub(crate) use self::rank::{Rank, float_rank};
-pub(crate) use self::rows::evaluate_in_pieces;
-use self::rows::{PartRows, PartValues, take};
+use self::rows::{PartRows, PartValues};
+pub(crate) use self::rows::{concat, evaluate_in_pieces, take};
 pub use self::source::GroupSource;
 use self::source::add;
 use self::spilled::{MergePass, SpilledPiece};
@@ -242,7 +242,7 @@ impl GroupBy {
         let states = States::new(aggregates, facts, !keys.is_empty() && always.is_empty())?;
         let layout = GroupLayout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
         let filter = match &source {
-            GroupSource::Table(table) => Filter::new(table.table(), predicates.clone()),
+            GroupSource::Table(table) => Filter::new(&**table, predicates.clone())?,
             GroupSource::Batches(_) => Filter::default(),
         };
         let read_blocks = source.read_blocks(&filter);

@@ -27,6 +27,7 @@ pub mod batch;
 mod cache;
 mod case;
 pub mod collect;
+mod column_bounds;
 mod column_parts;
 pub mod computed_condition;
 mod expand;

@@ -12,7 +12,20 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use rowmill_base::{Error, Result};
 use rowmill_expr::kernels::like::{ESCAPE, LikeMatcher};
 use rowmill_expr::kernels::truth;
-use rowmill_plan::{CompareOp, Predicate};
+use rowmill_plan::{CompareOp, ConditionInput, Predicate};
+
+/// Rows whose values a function returns, column by column.
+struct ByColumn<'a>(&'a mut dyn FnMut(usize) -> Result<ArrayRef>);
+
+impl ConditionInput for ByColumn<'_> {
+    fn values(&mut self, column: usize) -> Result<ArrayRef> {
+        self.0(column)
+    }
+
+    fn listed(&mut self, _: usize) -> Result<Option<(ArrayRef, Vec<u32>)>> {
+        Ok(None)
+    }
+}
 
 /// Evaluates `predicate` for `rows` rows. The result is NULL where it is unknown. `column` returns the values of a
 /// column.
@@ -21,10 +34,19 @@ pub fn evaluate(
     rows: usize,
     column: &mut dyn FnMut(usize) -> Result<ArrayRef>,
 ) -> Result<BooleanArray> {
+    evaluate_for(predicate, rows, &mut ByColumn(column))
+}
+
+/// Evaluates `predicate` for the `rows` rows of `input`. The result is NULL where it is unknown.
+pub(crate) fn evaluate_for(
+    predicate: &Predicate,
+    rows: usize,
+    input: &mut dyn ConditionInput,
+) -> Result<BooleanArray> {
     let failed = |error: ArrowError| Error::internal(format!("a filter failed: {error}"));
     match predicate {
         Predicate::Compare { column: index, op, value } => {
-            let values = column(*index)?;
+            let values = input.values(*index)?;
             let value = Scalar::new(Arc::clone(value));
             match op {
                 CompareOp::Equal => cmp::eq(&values, &value),
@@ -37,15 +59,15 @@ pub fn evaluate(
             .map_err(failed)
         }
         Predicate::In { column: index, values: list, negated } => {
-            let found = is_in(&column(*index)?, list).map_err(failed)?;
+            let found = is_in(&input.values(*index)?, list).map_err(failed)?;
             Ok(if *negated { truth::not(&found) } else { found })
         }
         Predicate::IsNull { column: index, negated } => {
-            let values = column(*index)?;
+            let values = input.values(*index)?;
             Ok(if *negated { truth::is_not_null(&values) } else { truth::is_null(&values) })
         }
         Predicate::Like { column: index, pattern, negated, ignore_case } => {
-            let values = column(*index)?;
+            let values = input.values(*index)?;
             // The matcher reads one form of texts, whatever the form of the column.
             let texts = cast(&values, &DataType::Utf8View).map_err(failed)?;
             let matcher = LikeMatcher::new(pattern, Some(ESCAPE), *ignore_case)?;
@@ -53,13 +75,10 @@ pub fn evaluate(
             let mut matches = |text: &str| matcher.matches(text, &mut folded) != *negated;
             Ok(texts.as_string_view().iter().map(|text| text.map(&mut matches)).collect())
         }
-        Predicate::And(parts) => fold(parts, true, rows, column, truth::and),
-        Predicate::Or(parts) => fold(parts, false, rows, column, truth::or),
-        Predicate::Not(part) => Ok(truth::not(&evaluate(part, rows, column)?)),
-        Predicate::Computed(condition) => {
-            let values = condition.columns().iter().map(|index| column(*index)).collect::<Result<Vec<_>>>()?;
-            condition.evaluate(&values, rows)
-        }
+        Predicate::And(parts) => fold(parts, true, rows, input, truth::and),
+        Predicate::Or(parts) => fold(parts, false, rows, input, truth::or),
+        Predicate::Not(part) => Ok(truth::not(&evaluate_for(part, rows, input)?)),
+        Predicate::Computed(condition) => condition.evaluate(input, rows),
     }
 }
 
@@ -67,12 +86,12 @@ fn fold(
     parts: &[Predicate],
     empty: bool,
     rows: usize,
-    column: &mut dyn FnMut(usize) -> Result<ArrayRef>,
+    input: &mut dyn ConditionInput,
     combine: fn(&BooleanArray, &BooleanArray) -> BooleanArray,
 ) -> Result<BooleanArray> {
     let mut result: Option<BooleanArray> = None;
     for part in parts {
-        let truth = evaluate(part, rows, column)?;
+        let truth = evaluate_for(part, rows, input)?;
         result = Some(match result {
             Some(before) => combine(&before, &truth),
             None => truth,

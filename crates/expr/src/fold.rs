@@ -5,7 +5,7 @@ mod failure;
 mod nulls;
 mod simplify;
 
-pub use failure::{can_fail, operator_can_fail};
+pub use failure::{can_fail, can_fail_within, operator_can_fail};
 pub use nulls::{is_nullable, rejects_nulls};
 pub use simplify::fold;
 

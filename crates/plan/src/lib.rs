@@ -43,7 +43,7 @@ pub use node::{
     Expand, Foreign, Join, JoinKind, KeySet, Latest, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
 pub use ordered_join::{BoundOrigin, OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
-pub use predicate::{CompareOp, ComputedCondition, Predicate};
+pub use predicate::{CompareOp, ComputedCondition, ConditionInput, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};
 pub use window::{FrameOffset, Window, WindowCall, WindowFunction};

@@ -116,15 +116,19 @@ pub enum Predicate {
     Computed(Arc<dyn ComputedCondition>),
 }
 
-/// A condition that must be computed from the values of its columns. It never fails, and its result depends on these
-/// values alone, so a scan may compute it for any values, in any order and any number of times.
+/// A condition that must be computed from the values of its columns. Its result depends on these values alone, so a
+/// scan may compute it for any values, in any order and any number of times.
 pub trait ComputedCondition: fmt::Debug + Send + Sync {
     /// The columns that the condition reads, at least one, as ascending positions in the table's definition.
     fn columns(&self) -> &[usize];
 
-    /// Computes the condition for `rows` rows. `values` has the columns in the order of [`Self::columns`]. The result
-    /// is NULL where the condition is unknown.
-    fn evaluate(&self, values: &[ArrayRef], rows: usize) -> Result<BooleanArray>;
+    /// Whether the condition can fail while each integer column has only values of its range. `of_column` gives the
+    /// least and the greatest value of a column, or `None` if they are unknown. An error counts only if a row for which
+    /// it is returned meets all other conditions of the scan.
+    fn can_fail(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool;
+
+    /// Computes the condition for the `rows` rows of `input`. The result is NULL where the condition is unknown.
+    fn evaluate(&self, input: &mut dyn ConditionInput, rows: usize) -> Result<BooleanArray>;
 
     /// The estimated share of rows that meet the condition.
     fn share(&self) -> f64;
@@ -133,7 +137,28 @@ pub trait ComputedCondition: fmt::Debug + Send + Sync {
     fn text(&self, name: &dyn Fn(usize) -> String) -> String;
 }
 
+/// The rows that a condition is computed for.
+pub trait ConditionInput {
+    /// The values of a column, one for each row.
+    fn values(&mut self, column: usize) -> Result<ArrayRef>;
+
+    /// The values of a column, each once, and for each row the place of its value among these. `None` if they are not
+    /// known, or if there are nearly as many values as rows. Some values may belong to no row.
+    fn listed(&mut self, column: usize) -> Result<Option<(ArrayRef, Vec<u32>)>>;
+}
+
 impl Predicate {
+    /// Whether computing the condition can fail. `of_column` gives the range of an integer column, as for
+    /// [`ComputedCondition::can_fail`].
+    pub fn can_fail(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool {
+        match self {
+            Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } | Predicate::Like { .. } => false,
+            Predicate::Computed(condition) => condition.can_fail(of_column),
+            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(|part| part.can_fail(of_column)),
+            Predicate::Not(part) => part.can_fail(of_column),
+        }
+    }
+
     /// Adds every column that the condition reads to `columns`, each once.
     pub fn collect_columns(&self, columns: &mut Vec<usize>) {
         let mut add = |column: &usize| {

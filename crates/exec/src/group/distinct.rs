@@ -215,7 +215,7 @@ impl DistinctCounts {
         columns.sort_unstable();
         columns.dedup();
         Ok(Some(Arc::new(DistinctCounts {
-            filter: Filter::new(table, group.predicates.clone()),
+            filter: Filter::new(&**source, group.predicates.clone())?,
             source: Arc::clone(source),
             request: request.clone(),
             layout,

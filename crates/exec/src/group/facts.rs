@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::Array;
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::Expr;
-use rowmill_storage::{Block, OpenRun, TableSource};
+use rowmill_storage::{Block, OpenRun};
 
-use super::state::integers;
 use super::{GroupSource, VectorFunction};
 use crate::arithmetic::{Arithmetic, IntegerSpan};
+use crate::column_bounds::column_bounds;
 
 /// Bounds of integers or decimals; decimals are taken without their point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,39 +111,9 @@ impl Facts<'_> {
     /// The bounds of a column's values, if all parts of the table know theirs.
     pub(super) fn bounds(&self, column: usize) -> Result<Option<Bounds>> {
         match self.source {
-            Some(GroupSource::Table(source)) => bounds_of(&**source, column),
+            Some(GroupSource::Table(source)) => Ok(column_bounds(&**source, column)?
+                .map(|(least, greatest)| Bounds { least, greatest, rows: source.row_count() })),
             _ => Ok(None),
         }
     }
-}
-
-fn bounds_of(source: &dyn TableSource, column: usize) -> Result<Option<Bounds>> {
-    let table = source.table();
-    let mut bounds: Option<Bounds> = None;
-    let mut add = |values: &ArrayRef| -> Result<bool> {
-        let Some(numbers) = integers(values)? else { return Ok(false) };
-        for number in numbers {
-            let known = bounds.get_or_insert(Bounds { least: number, greatest: number, rows: 0 });
-            (known.least, known.greatest) = (known.least.min(number), known.greatest.max(number));
-        }
-        Ok(true)
-    };
-    for block in source.blocks() {
-        let Some(head) = block.chunk_head(table, column)? else { return Ok(None) };
-        // A block with NULLs only has no zone.
-        if head.null_count() == head.rows() {
-            continue;
-        }
-        let Some(zone) = head.zone() else { return Ok(None) };
-        let Some(greatest) = zone.max else { return Ok(None) };
-        if !add(&zone.min.value)? || !add(&greatest.value)? {
-            return Ok(None);
-        }
-    }
-    for run in source.runs() {
-        if !add(&run.values(table, column)?)? {
-            return Ok(None);
-        }
-    }
-    Ok(bounds.map(|bounds| Bounds { rows: source.row_count(), ..bounds }))
 }

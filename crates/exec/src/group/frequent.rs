@@ -168,7 +168,9 @@ impl Frequent {
             return Ok(None);
         }
         let Some(key) = key_of_most_values(&**table, &request.group)? else { return Ok(None) };
-        let Some(counter) = counter(table, key, request)? else { return Ok(None) };
+        let Some(counter) = counter(table, key, request)?.filter(|counter| !counter.filter.can_fail()) else {
+            return Ok(None);
+        };
         let all = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), request.clone(), None)?;
         let reads_key_alone = all.lists.is_some();
         // A filter on other columns reads their rows here and again for the groups, and it may leave only few rows.
@@ -207,7 +209,7 @@ impl Frequent {
         let mut request = self.request.clone();
         if self.reads_key_alone {
             let source = GroupSource::Table(Arc::clone(&self.table));
-            return Ok(GroupBy::of_known(source, request, counts.lists(condition))?);
+            return Ok(GroupBy::of_known(source, request, counts.lists(condition)?)?);
         }
         request.group.predicates.extend(condition);
         (self.group)(&self.table, request)

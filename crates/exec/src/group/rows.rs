@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, LengthUnit, Result};
 use rowmill_plan::{Expr, Predicate};
@@ -24,7 +24,7 @@ use crate::cache::L2_BYTES;
 use crate::column_parts::ColumnParts;
 use crate::function::VectorFunction;
 use crate::predicate::evaluate;
-use crate::scan::block_state::BlockState;
+use crate::scan::block_state::{BlockState, listed};
 use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::part::SharedBlock;
@@ -385,9 +385,14 @@ impl<'a> PartRows<'a> {
                 is_list: false,
             });
         }
-        // Computing some numbers in vain costs less than finding out which of them are used.
-        let are_cheap = function.never_fails() && width_of(values.data_type()).is_some();
-        let (values, codes) = if are_cheap { (values, codes) } else { only_used(values, codes)? };
+        // Computing some numbers in vain costs less than finding out which of them are used. An error may be that of a
+        // value that is not used, so it does not count.
+        if width_of(values.data_type()).is_some()
+            && let Ok(computed) = evaluate_in_pieces(function, &[Arc::clone(&values)], values.len())
+        {
+            return Ok(PartValues { values: computed, codes: Some(codes), is_list: false });
+        }
+        let (values, codes) = only_used(values, codes)?;
         let rows = values.len();
         let values = evaluate_in_pieces(function, &[values], rows)?;
         Ok(PartValues { values, codes: Some(codes), is_list: false })
@@ -550,16 +555,6 @@ impl<'a> PartRows<'a> {
     }
 }
 
-/// The value list of a chunk. If the chunk has NULLs, NULL follows the last value, so that every code has a value.
-pub(super) fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
-    let Some(values) = chunk.values()? else { return Ok(None) };
-    if chunk.null_count() == 0 {
-        return Ok(Some(values));
-    }
-    let null = new_null_array(values.data_type(), 1);
-    concat(&[values, null]).map(Some)
-}
-
 /// The results of a function for `rows` rows, computed in pieces, so that its scratch memory stays small.
 pub(crate) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     if rows <= ROWS_PER_PIECE {
@@ -597,7 +592,7 @@ pub(super) fn by_row(PartValues { values, codes, .. }: PartValues) -> Result<Arr
 }
 
 /// Concatenates arrays. The bytes of texts are not copied.
-pub(super) fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
+pub(crate) fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
     let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     arrow::compute::concat(&parts).map_err(|error| Error::internal(error.to_string()))
 }
@@ -609,7 +604,7 @@ pub(super) fn values_where(values: &ArrayRef, condition: &Predicate) -> Result<A
 }
 
 /// The values at some positions.
-pub(super) fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
+pub(crate) fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
     let positions = UInt32Array::from(positions.to_vec());
     arrow::compute::take(values, &positions, None).map_err(|error| Error::internal(error.to_string()))
 }

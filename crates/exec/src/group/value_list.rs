@@ -8,8 +8,8 @@ use rowmill_base::{Error, Result};
 use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet};
 use rowmill_storage::{Block, TableDef};
 
-use super::rows::{PartRows, listed, take};
-use crate::scan::block_state::{BlockState, VALUES_PER_PICK, codes_that_pass};
+use super::rows::{PartRows, take};
+use crate::scan::block_state::{BlockState, VALUES_PER_PICK, codes_that_pass, listed};
 use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
 use crate::scan::part::SharedBlock;

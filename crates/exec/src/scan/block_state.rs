@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
 use rowmill_base::Result;
-use rowmill_plan::Predicate;
+use rowmill_plan::{ConditionInput, Predicate};
 use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet, Verdict};
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
@@ -16,7 +16,8 @@ use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 use super::condition::{ColumnCondition, Condition, Test};
 use super::filter::Filter;
 use crate::like::{self, LikePattern};
-use crate::predicate::evaluate;
+use crate::group::concat;
+use crate::predicate::{evaluate, evaluate_for};
 
 /// A column of a block while it is scanned.
 enum BlockColumn {
@@ -168,6 +169,12 @@ impl BlockState {
             }
             self.apply(table, conjunct, mask)?;
         }
+        for predicate in filter.fallible_predicates() {
+            if mask.is_empty() {
+                break;
+            }
+            self.apply_fallible(table, predicate, mask)?;
+        }
         Ok(())
     }
 
@@ -261,9 +268,29 @@ impl BlockState {
         if mask.count() * ROWS_PER_PICK < rows.len() {
             return self.pick_rows(table, predicate, mask);
         }
-        let truth = evaluate(predicate, rows.len(), &mut |column| self.read(table, column, rows.clone()))?;
-        mask.and_bits(rows, &selected(&truth));
+        mask.and_bits(rows.clone(), &self.truth_of_frame(table, predicate, rows)?);
         Ok(())
+    }
+
+    /// Evaluates a condition that can fail, so that it fails only for rows of `mask`.
+    fn apply_fallible(&self, table: &TableDef, predicate: &Predicate, mask: &mut RowMask) -> Result<()> {
+        let rows = mask.extent();
+        if mask.count() * ROWS_PER_PICK < rows.len() {
+            return self.pick_rows(table, predicate, mask);
+        }
+        // The evaluation of all rows is fast, and an error is rare. If there is one, it may be that of a row that is
+        // not in the mask, so we repeat the evaluation for the rows of the mask alone.
+        match self.truth_of_frame(table, predicate, rows.clone()) {
+            Ok(truth) => mask.and_bits(rows, &truth),
+            Err(_) => self.pick_rows(table, predicate, mask)?,
+        }
+        Ok(())
+    }
+
+    /// The rows of a frame for which a condition is true.
+    fn truth_of_frame(&self, table: &TableDef, predicate: &Predicate, rows: Range<usize>) -> Result<BooleanBuffer> {
+        let count = rows.len();
+        Ok(selected(&evaluate_for(predicate, count, &mut FrameInput { state: self, table, rows })?))
     }
 
     /// Evaluates a condition for single rows.
@@ -375,9 +402,47 @@ impl BlockState {
     }
 }
 
+/// The rows of a frame of a block, for a condition.
+struct FrameInput<'a> {
+    state: &'a BlockState,
+    table: &'a TableDef,
+    rows: Range<usize>,
+}
+
+impl ConditionInput for FrameInput<'_> {
+    fn values(&mut self, column: usize) -> Result<ArrayRef> {
+        self.state.read(self.table, column, self.rows.clone())
+    }
+
+    fn listed(&mut self, column: usize) -> Result<Option<(ArrayRef, Vec<u32>)>> {
+        let Some(chunk) = self.state.chunk(self.table, column)?.filter(|chunk| chunk.has_values()) else {
+            return Ok(None);
+        };
+        if chunk.distinct().unwrap_or_default() * ROWS_PER_VALUE_MIN > self.rows.len() {
+            return Ok(None);
+        }
+        let Some(values) = listed(chunk)? else { return Ok(None) };
+        let mut codes = Vec::with_capacity(self.rows.len());
+        chunk.codes(self.rows.clone(), &mut codes)?;
+        Ok(Some((values, codes)))
+    }
+}
+
+/// The value list of a chunk. If the chunk has NULLs, NULL follows the last value, so that every code has a value.
+pub(crate) fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
+    let Some(values) = chunk.values()? else { return Ok(None) };
+    if chunk.null_count() == 0 {
+        return Ok(Some(values));
+    }
+    let null = new_null_array(values.data_type(), 1);
+    concat(&[values, null]).map(Some)
+}
+
 /// The verdict of the zone maps on all conditions together.
 pub(crate) fn verdict(block: &Block, table: &TableDef, filter: &Filter) -> Result<Verdict> {
-    all_of(filter.conjuncts(), &mut |condition| verdict_on(block, table, condition))
+    let verdict = all_of(filter.conjuncts(), &mut |condition| verdict_on(block, table, condition))?;
+    // A condition that can fail must be tested by rows.
+    Ok(if filter.can_fail() && verdict == Verdict::Everything { Verdict::Unknown } else { verdict })
 }
 
 fn verdict_on(block: &Block, table: &TableDef, condition: &Condition) -> Result<Verdict> {

@@ -122,7 +122,7 @@ impl KeyedScan {
         request.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut tested));
         read.extend(tested.iter().filter(|column| !request.columns.contains(column)));
         Ok(Arc::new(KeyedScan {
-            filter: Filter::new(&table, request.predicates.clone()),
+            filter: Filter::new(&*source, request.predicates.clone())?,
             schema: output_schema(&table, &request, false),
             read,
             tested,
@@ -424,7 +424,8 @@ impl BatchSource for KeyedScan {
     fn accepts(&self, column: usize) -> bool {
         let column = self.request.columns.get(column).map(|column| self.source.table().columns[*column].kind.arrow());
         let is_partial = self.request.limit.is_some() || self.request.top.is_some();
-        !is_partial && column.is_some_and(|kind| KeyFilter::is_for(&kind))
+        let is_refused = is_partial || self.filter.can_fail();
+        !is_refused && column.is_some_and(|kind| KeyFilter::is_for(&kind))
     }
 
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {

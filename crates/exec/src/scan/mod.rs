@@ -45,6 +45,7 @@ use self::top::TopOfScan;
 pub use self::top::{TopKey, TopRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::cache::L1_BYTES;
+use crate::group::take;
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
 
@@ -157,7 +158,7 @@ impl TableScan {
     fn prepared(source: Arc<dyn TableSource>, request: ScanRequest, has_places: bool) -> Result<Arc<Self>> {
         let metrics = ScanMetrics::default();
         let table = Arc::clone(source.table());
-        let filter = Filter::new(&table, request.predicates.clone());
+        let filter = Filter::new(&*source, request.predicates.clone())?;
         let mut parts = Vec::new();
         let mut blocks: Vec<(usize, &Block)> = source.blocks().iter().map(|block| &**block).enumerate().collect();
         let top = request.top.clone().map(|top| TopOfScan::new(top, &table)).transpose()?;
@@ -367,7 +368,8 @@ impl BatchSource for TableScan {
         // the first rows.
         let is_partial = self.request.limit.is_some() || self.request.top.is_some();
         let column = self.request.columns.get(column).map(|column| self.table().columns[*column].kind.arrow());
-        !is_partial && column.is_some_and(|kind| KeyFilter::is_for(&kind))
+        // It must not hide an error of a condition either.
+        !is_partial && !self.filter.can_fail() && column.is_some_and(|kind| KeyFilter::is_for(&kind))
     }
 
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
@@ -436,11 +438,23 @@ pub(crate) fn rows_of_run(table: &TableDef, run: &OpenRun, filter: &Filter, rows
 /// Removes the rows of a frame that do not pass the filter, by their values.
 fn keep_matching(filter: &Filter, mask: &mut RowMask, rows: &Range<usize>, values: &mut RowValues<'_>) -> Result<()> {
     let mut values = |column: usize| values(column, rows.clone());
-    for predicate in filter.predicates() {
+    for predicate in filter.safe_predicates() {
         if mask.is_empty() {
-            break;
+            return Ok(());
         }
         mask.and_bits(rows.clone(), &selected(&evaluate(predicate, rows.len(), &mut values)?));
+    }
+    for predicate in filter.fallible_predicates() {
+        if mask.is_empty() {
+            return Ok(());
+        }
+        let positions = mask.positions();
+        let mut values = |column: usize| {
+            // Positions count from the first row of the table's part, values from the first row of the frame.
+            let places: Vec<u32> = positions.iter().map(|position| position - rows.start as u32).collect();
+            take(&values(column)?, &places)
+        };
+        mask.keep(&selected(&evaluate(predicate, positions.len(), &mut values)?));
     }
     Ok(())
 }

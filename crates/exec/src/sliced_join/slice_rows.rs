@@ -71,7 +71,7 @@ impl SliceSide {
         let all = self.scan.predicates.iter().cloned().chain(predicates).collect();
         let mut read = RowsRead {
             side: self,
-            filter: Filter::new(table, all),
+            filter: Filter::new(&*self.source, all)?,
             numbers,
             shared,
             cancel,

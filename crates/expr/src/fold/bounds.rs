@@ -8,12 +8,16 @@ use crate::kinds::{exact_value, integer_bounds};
 /// The deepest level that we look at. A deeper part has the full range of its type.
 const DEPTH_MAX: usize = 8;
 
-/// Returns the least and the greatest value that an integer expression can have, or `None` for other types.
-pub(crate) fn integer_range(expr: &ScalarExpr) -> Option<(i128, i128)> {
-    range(expr, DEPTH_MAX)
+/// Gives the least and the greatest value of an integer column, if they are known.
+pub(super) type ColumnRanges<'a> = &'a dyn Fn(usize) -> Option<(i128, i128)>;
+
+/// Returns the least and the greatest value that an integer expression can have while its columns stay within
+/// `of_column`, or `None` for other types.
+pub(super) fn integer_range_within(expr: &ScalarExpr, of_column: ColumnRanges<'_>) -> Option<(i128, i128)> {
+    range(expr, DEPTH_MAX, of_column)
 }
 
-fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
+fn range(expr: &ScalarExpr, depth: usize, of_column: ColumnRanges<'_>) -> Option<(i128, i128)> {
     let whole = integer_bounds(&expr.kind)?;
     if depth == 0 {
         return Some(whole);
@@ -21,12 +25,13 @@ fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
     // A result outside of the type is an error, so a range counts only if it fits the type completely.
     let within = |range: Option<(i128, i128)>| range.filter(|range| whole.0 <= range.0 && range.1 <= whole.1);
     Some(match &expr.op {
+        ExprOp::Column(column) => within(of_column(*column)).unwrap_or(whole),
         ExprOp::Literal(value) => exact_value(value).map_or(whole, |(value, _)| (value, value)),
-        ExprOp::Cast { value, .. } => within(range(value, depth - 1)).unwrap_or(whole),
-        ExprOp::Negate(value) => within(range(value, depth - 1).map(|(least, most)| (-most, -least))).unwrap_or(whole),
+        ExprOp::Cast { value, .. } => within(range(value, depth - 1, of_column)).unwrap_or(whole),
+        ExprOp::Negate(value) => within(range(value, depth - 1, of_column).map(|(least, most)| (-most, -least))).unwrap_or(whole),
         ExprOp::Arithmetic(op, pair) => {
-            let result = range(&pair[0], depth - 1)
-                .zip(range(&pair[1], depth - 1))
+            let result = range(&pair[0], depth - 1, of_column)
+                .zip(range(&pair[1], depth - 1, of_column))
                 .and_then(|(left, right)| range_of_result(*op, left, right));
             within(result).unwrap_or(whole)
         }

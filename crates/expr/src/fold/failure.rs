@@ -5,7 +5,7 @@ use rowmill_base::{NumberedType, is_json};
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ExprOp, ScalarExpr};
 
-use super::bounds::{integer_range, range_of_result};
+use super::bounds::{ColumnRanges, integer_range_within, range_of_result};
 use crate::functions::call_can_fail;
 use crate::kernels::like::{ESCAPE, LikeMatcher};
 use crate::kinds::{
@@ -17,14 +17,24 @@ pub fn can_fail(expr: &ScalarExpr) -> bool {
     expr.any(&operator_can_fail)
 }
 
+/// Whether the evaluation can fail while each integer column has only values of its range. `of_column` gives the least
+/// and the greatest value of a column, or `None` if they are unknown.
+pub fn can_fail_within(expr: &ScalarExpr, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool {
+    expr.any(&|part| operator_can_fail_within(part, of_column))
+}
+
 /// Whether the operator itself can fail for some values of its operands, not counting failures of the operands.
 pub fn operator_can_fail(expr: &ScalarExpr) -> bool {
+    operator_can_fail_within(expr, &|_| None)
+}
+
+fn operator_can_fail_within(expr: &ScalarExpr, of_column: ColumnRanges<'_>) -> bool {
     match &expr.op {
-        ExprOp::Arithmetic(op, pair) => arithmetic_can_fail(*op, &pair[0], &pair[1], &expr.kind),
-        ExprOp::Negate(value) => integer_range(value)
+        ExprOp::Arithmetic(op, pair) => arithmetic_can_fail(*op, &pair[0], &pair[1], &expr.kind, of_column),
+        ExprOp::Negate(value) => integer_range_within(value, of_column)
             .zip(integer_bounds(&expr.kind))
             .is_some_and(|(range, bounds)| -range.0 > bounds.1 || -range.1 < bounds.0),
-        ExprOp::Cast { value, or_null } => !or_null && value_cast_can_fail(value, &expr.kind),
+        ExprOp::Cast { value, or_null } => !or_null && value_cast_can_fail(value, &expr.kind, of_column),
         ExprOp::Like { pattern, escape, ignore_case, .. } => match pattern.as_constant() {
             Some(pattern) => {
                 pattern.as_text().is_some_and(|pattern| LikeMatcher::new(pattern, *escape, *ignore_case).is_err())
@@ -37,14 +47,20 @@ pub fn operator_can_fail(expr: &ScalarExpr) -> bool {
     }
 }
 
-fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, kind: &DataType) -> bool {
+fn arithmetic_can_fail(
+    op: ArithmeticOp,
+    left: &ScalarExpr,
+    right: &ScalarExpr,
+    kind: &DataType,
+    of_column: ColumnRanges<'_>,
+) -> bool {
     if is_float(&left.kind) || is_float(&right.kind) || left.kind == DataType::Null || right.kind == DataType::Null {
         return false;
     }
     if let Some((least, most)) = integer_bounds(kind) {
         // The ranges of the operands often prove that the result fits its type.
-        let result =
-            integer_range(left).zip(integer_range(right)).and_then(|(left, right)| range_of_result(op, left, right));
+        let range = |operand| integer_range_within(operand, of_column);
+        let result = range(left).zip(range(right)).and_then(|(left, right)| range_of_result(op, left, right));
         return result.is_none_or(|result| result.0 < least || most < result.1);
     }
     let is_division = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder);
@@ -68,15 +84,16 @@ fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, 
 }
 
 /// Whether the cast of `value` to `kind` can fail.
-fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
+fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType, of_column: ColumnRanges<'_>) -> bool {
     // For a literal we simply try the cast.
     if let Some(constant) = value.as_constant() {
         return crate::kernels::cast::cast(constant.array(), kind, false).is_err();
     }
-    if let (Some(range), Some(bounds)) = (integer_range(value), integer_bounds(kind)) {
+    let range = integer_range_within(value, of_column);
+    if let (Some(range), Some(bounds)) = (range, integer_bounds(kind)) {
         return range.0 < bounds.0 || bounds.1 < range.1;
     }
-    if let Some((range, (digits, scale))) = integer_range(value).zip(digits_and_scale(kind)) {
+    if let Some((range, (digits, scale))) = range.zip(digits_and_scale(kind)) {
         // No integer has more than 38 digits.
         let whole = (i16::from(digits) - i16::from(scale)).clamp(0, i16::from(DIGITS_MAX));
         return range.0.abs().max(range.1.abs()) >= power_of_ten(whole.unsigned_abs().into());

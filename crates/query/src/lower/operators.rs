@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::computed_condition::ExpressionCondition;
 use rowmill_expr::evaluator::Evaluator;
+use rowmill_expr::fold::can_fail;
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey, LogicalSource};
 use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Node, Predicate, ScalarExpr, SortKey, Volatility};
 
@@ -18,9 +19,9 @@ use crate::column_set::{ColumnSet, columns_of};
 /// The rows that we assume for a source that does not know its number of rows.
 const ROWS_OF_A_SOURCE: u64 = 100_000;
 
-/// The share of rows from which a condition on several columns is left to a filter, if all columns that are read are
-/// numbers. With `l_commitdate < l_receiptdate`, true for 63 % of the rows, queries 4, 12 and 21 of TPC-H take 7 to 13 %
-/// longer if the scan computes it.
+/// The share of rows from which a condition on several columns is left to a filter, if other columns are read and all of
+/// them are numbers. With `l_commitdate < l_receiptdate`, true for 63 % of the rows, queries 4, 12 and 21 of TPC-H take
+/// 7 to 13 % longer if the scan computes it.
 const DENSE_SHARE: f64 = 0.4;
 
 /// Terms at most of an expression that waits for its readers.
@@ -102,11 +103,15 @@ impl Lowerer<'_> {
         // Numbers of most rows are read and filtered as a whole faster than row by row.
         let are_dear = |id: &ColumnId| !self.kind(*id).is_primitive();
         let reads_dear_columns = scan.columns.iter().any(|(id, _)| needed.contains(*id) && are_dear(id));
+        let reads_columns = scan.columns.iter().any(|(id, _)| needed.contains(*id));
         let mut computed = Vec::with_capacity(computable.len());
-        for mut condition in computable {
+        // A condition that can fail comes last, because the others leave out rows for which it must not be computed.
+        let (fallible, safe): (Vec<_>, Vec<_>) = computable.into_iter().partition(can_fail);
+        for mut condition in safe.into_iter().chain(fallible) {
             let share = self.estimator.share_of_rows(&all, &condition, &position);
             let is_of_several = columns_of([&condition]).iter().nth(1).is_some();
-            if is_of_several && share >= DENSE_SHARE && !reads_dear_columns {
+            let is_dense = is_of_several && share >= DENSE_SHARE && reads_columns && !reads_dear_columns;
+            if is_dense || !others.is_empty() && can_fail(&condition) {
                 others.push(condition);
                 continue;
             }

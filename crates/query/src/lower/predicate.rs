@@ -8,7 +8,6 @@ use arrow::array::ArrayRef;
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
-use rowmill_expr::fold::can_fail;
 use rowmill_plan::{CompareOp, Constant, ExprOp, Predicate, ScalarExpr, Volatility};
 
 /// Translates `condition` to a predicate. `column` gives the position in the source, and the type, of a column that it
@@ -60,9 +59,8 @@ pub(crate) fn translate(
     }
 }
 
-/// Whether a scan can compute a condition that no predicate expresses. It may do that for any values, also for those of
-/// rows that other conditions leave out, so the condition must neither fail nor change. `is_stored` tells which columns
-/// the table stores.
+/// Whether a scan can compute a condition that no predicate expresses. It may do that any number of times for the same
+/// values, so the condition must not change. `is_stored` tells which columns the table stores.
 pub(super) fn is_computable(condition: &ScalarExpr, is_stored: &dyn Fn(usize) -> bool) -> bool {
     let is_other = |part: &ScalarExpr| match &part.op {
         ExprOp::Column(id) => !is_stored(*id),
@@ -72,7 +70,6 @@ pub(super) fn is_computable(condition: &ScalarExpr, is_stored: &dyn Fn(usize) ->
     condition.any(&|part| part.as_column().is_some())
         && !condition.any(&is_other)
         && condition.volatility() == Volatility::Immutable
-        && !can_fail(condition)
 }
 
 fn compare(

@@ -91,17 +91,17 @@ impl ValueRowCounts {
     }
 
     /// Everything that was read. If `condition` is given, only the values for which it is true should be grouped.
-    pub(super) fn lists(&self, condition: Option<Predicate>) -> KnownLists {
+    pub(super) fn lists(&self, condition: Option<Predicate>) -> Result<KnownLists> {
         let Lists { source, .. } = self.counter.lists.as_ref().expect("a counter has lists");
         let with_filter = |condition: Predicate| {
-            let filter = Filter::new(source.table(), vec![condition.clone()]);
-            (condition, filter)
+            let filter = Filter::new(&**source, vec![condition.clone()])?;
+            Ok((condition, filter))
         };
-        KnownLists {
+        Ok(KnownLists {
             lists: self.lists.iter().map(|counts| counts.list.clone()).collect(),
             loose: self.loose.clone(),
-            condition: condition.map(with_filter),
-        }
+            condition: condition.map(with_filter).transpose()?,
+        })
     }
 
     fn column(&self) -> (usize, &SqlType) {

@@ -190,7 +190,7 @@ impl<'a> Gatherer<'a> {
         let Recipe { layout, states, .. } = self.recipe;
         let all = 0..states.parts();
         if layout.columns.is_empty() {
-            return self.add_to_one(rows, &states.inputs(rows, all.clone())?, all);
+            return self.add_to_one(rows, all);
         }
         let keys: Vec<PartValues> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
         if !rows.is_block() || self.recipe.enough.is_some() {
@@ -253,7 +253,11 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds rows to some parts of the only group of a grouping without keys.
-    pub(super) fn add_to_one(&mut self, rows: &PartRows<'_>, inputs: &Inputs<'_>, parts: Range<usize>) -> Result<()> {
+    pub(super) fn add_to_one(
+        &mut self,
+        rows: &PartRows<'_>,
+        parts: impl Iterator<Item = usize> + Clone,
+    ) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         self.flush_if_full()?;
         // After a flush the only group must be made again, so that the merge can join it.
@@ -261,9 +265,8 @@ impl<'a> Gatherer<'a> {
             let keys = KeyValues::new(layout, &[], 1)?;
             self.table.find(layout, &self.empty, &keys, &mut self.beside.texts, &mut self.numbers)?;
         }
-        let grouped = Grouped { rows: 0..rows.len(), groups: None, weights: rows.weights() };
         let mut groups = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
-        states.add(parts, inputs, &grouped, &mut groups, &mut self.beside)
+        states.add_parts(parts, rows, None, &mut groups, &mut self.beside)
     }
 
     /// Adds rows one by one, to the table or, if it does not pay, directly to partitions.

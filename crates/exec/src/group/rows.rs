@@ -265,6 +265,47 @@ impl<'a> PartRows<'a> {
         PartRows { positions, ..PartRows::new(self.functions, origin, self.range.clone()) }
     }
 
+    /// How many of these rows should be taken at once to compute `exprs` of them: so many that the values stay in a
+    /// core's cache. All of them, if the value list of a column serves many rows.
+    pub(super) fn rows_at_once(&self, exprs: impl Iterator<Item = Expr>) -> Result<usize> {
+        /// The rows for each value of a list from which decoding the list again for each slice costs little.
+        const ROWS_PER_VALUE: usize = 8;
+
+        let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(self.len()) };
+        for expr in exprs {
+            let columns = match &expr {
+                Expr::Column(column) => std::slice::from_ref(column),
+                Expr::Function(function) => self.functions[*function].columns(),
+            };
+            for column in columns {
+                let values = shared.state.chunk(table, *column)?.filter(|chunk| chunk.has_values());
+                let values = values.and_then(Chunk::distinct).unwrap_or_default();
+                if values * ROWS_PER_VALUE > ROWS_PER_PIECE {
+                    return Ok(self.len());
+                }
+            }
+        }
+        Ok(ROWS_PER_PIECE)
+    }
+
+    /// Some of the rows of a block, by their places among these rows.
+    pub(super) fn slice(&self, places: Range<usize>) -> PartRows<'a> {
+        let GroupRowOrigin::Block(shared, table) = &self.origin else {
+            unreachable!("only rows of a block are taken in slices")
+        };
+        let origin = GroupRowOrigin::Block(Arc::clone(shared), table);
+        match &self.positions {
+            None => {
+                let start = self.range.start + places.start;
+                PartRows::new(self.functions, origin, start..start + places.len())
+            }
+            Some(positions) => {
+                let positions = Some(positions[places].to_vec());
+                PartRows { positions, ..PartRows::new(self.functions, origin, self.range.clone()) }
+            }
+        }
+    }
+
     /// The values of a column. Keeps those of a block for the next call.
     pub(super) fn column_once(&self, column: usize) -> Result<PartValues> {
         if !matches!(self.origin, GroupRowOrigin::Block(..)) {

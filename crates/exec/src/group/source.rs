@@ -319,7 +319,7 @@ impl GroupBy {
         // Each part can then read its own column alone, often from a value list.
         if is_whole && self.request.group.keys.is_empty() && filter.is_empty() {
             add(&self.request.metrics.rows_selected, block.live_rows());
-            return self.read_column_by_column(source, block, gatherer);
+            return self.read_by_lists(source, block, gatherer);
         }
         let rows = match is_whole {
             true => PartRows::of_block(table, functions, block, (filter, self.offered.of_block()), columns, reads)?,
@@ -335,32 +335,42 @@ impl GroupBy {
         gatherer.add(&rows)
     }
 
-    /// Adds all rows of a block to the only group, column by column, so that a part that reads one column can be
-    /// computed from its value list.
-    fn read_column_by_column(
+    /// Adds all rows of a block to the only group. A part that reads only a column with a value list is computed from
+    /// the list, and the others are computed together, so that each column is read once.
+    fn read_by_lists(
         &self,
         source: &dyn TableSource,
         block: &Arc<Block>,
         gatherer: &mut Gatherer<'_>,
     ) -> Result<()> {
-        let states = &self.recipe.states;
-        let mut read: Vec<Vec<usize>> = Vec::new();
-        let columns_of = |part: usize| self.columns_of(states.reads(part).into_iter());
-        for columns in (0..states.parts()).map(columns_of) {
-            if !read.contains(&columns) {
-                read.push(columns);
+        let (table, states) = (source.table(), &self.recipe.states);
+        let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
+        let mut of_lists: Vec<(usize, Vec<usize>)> = Vec::new();
+        let (mut of_rows, mut columns_of_rows) = (Vec::new(), Vec::new());
+        for part in 0..states.parts() {
+            let columns = self.columns_of(states.reads(part).into_iter());
+            match columns[..] {
+                [column] if block.chunk_head(table, column)?.is_some_and(|head| head.has_values()) => {
+                    match of_lists.iter_mut().find(|(known, _)| *known == column) {
+                        Some((_, parts)) => parts.push(part),
+                        None => of_lists.push((column, vec![part])),
+                    }
+                }
+                _ => {
+                    of_rows.push(part);
+                    columns_of_rows.extend(columns);
+                }
             }
         }
-        for columns in read {
-            let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
+        columns_of_rows.sort_unstable();
+        columns_of_rows.dedup();
+        let mut add = |columns: &[usize], parts: &[usize]| {
             let all = (&Filter::default(), BlockFilters::default());
-            let rows = PartRows::of_block(source.table(), functions, block, all, &columns, reads)?;
-            for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
-                let inputs = states.inputs(&rows, part..part + 1)?;
-                gatherer.add_to_one(&rows, &inputs, part..part + 1)?;
-            }
-        }
-        Ok(())
+            let rows = PartRows::of_block(table, functions, block, all, columns, reads)?;
+            gatherer.add_to_one(&rows, parts.iter().copied())
+        };
+        of_lists.iter().try_for_each(|(column, parts)| add(&[*column], parts))?;
+        if of_rows.is_empty() { Ok(()) } else { add(&columns_of_rows, &of_rows) }
     }
 
     /// The columns that are grouped or, if rows are only counted, the columns of the filter. If there is only one, its

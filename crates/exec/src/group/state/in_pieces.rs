@@ -47,7 +47,6 @@ impl States {
             false => None,
         };
         let rest = (0..self.parts()).filter(|part| in_pieces.as_ref().is_none_or(|in_pieces| !in_pieces.has(*part)));
-        let inputs = self.inputs(rows, rest.clone())?;
         let mut of_rows = of_rows();
         if let Some(in_pieces) = &in_pieces {
             self.add_in_pieces(in_pieces, &of_rows, numbers, groups)?;
@@ -56,8 +55,36 @@ impl States {
             return Ok(());
         }
         of_rows.iter_mut().for_each(|group| *group = numbers[*group as usize]);
-        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&of_rows), weights: rows.weights() };
-        self.add(rest, &inputs, &grouped, groups, beside)
+        self.add_parts(rest, rows, Some(&of_rows), groups, beside)
+    }
+
+    /// Adds rows to some parts of their groups, or of the only group. Computes what the parts take for some rows at a
+    /// time, so that it stays in a core's cache.
+    pub(in crate::group) fn add_parts(
+        &self,
+        parts: impl Iterator<Item = usize> + Clone,
+        rows: &PartRows<'_>,
+        of_rows: Option<&[u32]>,
+        groups: &mut Groups<'_>,
+        beside: &mut Beside,
+    ) -> Result<()> {
+        // A log takes all values of a block at once.
+        let has_logs = parts.clone().any(|part| part >= self.cells.len());
+        let exprs = parts.clone().flat_map(|part| self.reads(part));
+        let at_once = if has_logs { rows.len() } else { rows.rows_at_once(exprs)? };
+        if at_once >= rows.len() {
+            let inputs = self.inputs(rows, parts.clone())?;
+            let grouped = Grouped { rows: 0..rows.len(), groups: of_rows, weights: rows.weights() };
+            return self.add(parts, &inputs, &grouped, groups, beside);
+        }
+        for start in (0..rows.len()).step_by(at_once) {
+            let range = start..(start + at_once).min(rows.len());
+            let inputs = self.inputs(&rows.slice(range.clone()), parts.clone())?;
+            let of_rows = of_rows.map(|groups| &groups[range.clone()]);
+            let grouped = Grouped { rows: 0..range.len(), groups: of_rows, weights: None };
+            self.add(parts.clone(), &inputs, &grouped, groups, beside)?;
+        }
+        Ok(())
     }
 
     /// The cells that may take `rows` in pieces: counts of rows, and totals of arguments that are never NULL and whose

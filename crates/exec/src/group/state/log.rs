@@ -312,10 +312,10 @@ impl Log {
         let words: usize = pages.iter().map(Vec::len).sum();
         let rows = words / self.layout.stride;
         memory.grow((words * size_of::<u64>()) as u64)?;
-        let rows = match self.is_distinct() {
+        let pages = match self.is_distinct() {
             true => {
                 memory.grow(Index::bytes_for(rows))?;
-                with_shape!(self.layout.shape, shape => self.each_once(shape, pages, texts))
+                vec![with_shape!(self.layout.shape, shape => self.each_once(shape, pages, texts))]
             }
             false if self.reads.kept == Kept::Registers => {
                 memory.grow(Index::bytes_for(rows))?;
@@ -323,20 +323,20 @@ impl Log {
                 for page in pages {
                     page.chunks_exact(STRIDE).for_each(|row| put(row, &mut once, 0, &mut index));
                 }
-                once
+                vec![once]
             }
-            false => pages.concat(),
+            false => pages,
         };
         if self.keeps_first() {
-            let column = self.first(&rows, groups, texts, memory)?;
+            let column = self.first(&in_one(pages), groups, texts, memory)?;
             return Ok(self.outputs.iter().map(|_| Arc::clone(&column)).collect());
         }
-        let starts = self.starts(&rows, groups);
+        let starts = self.starts(&pages, groups);
         let is_of = |is: fn(&LogOutput) -> bool| self.outputs.iter().any(is);
         // Counts do not depend on the order of the rows within a group.
         let rows = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Cells(_))) {
-            true => self.in_order(rows, &starts),
-            false => rows,
+            true => self.in_order(pages, &starts),
+            false => in_one(pages),
         };
         let column = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Estimate)) {
             true => self.column(&rows, &starts, texts, memory)?,
@@ -424,28 +424,41 @@ impl Log {
         once
     }
 
-    /// The rows in the order of their groups. This is a counting sort: `starts` says where each group begins.
-    fn in_order(&self, rows: Vec<u64>, starts: &[usize]) -> Vec<u64> {
+    /// The rows of all pages in the order of their groups. This is a counting sort: `starts` says where each group
+    /// begins.
+    fn in_order(&self, pages: Vec<Vec<u64>>, starts: &[usize]) -> Vec<u64> {
         let stride = self.layout.stride;
-        if rows.chunks_exact(stride).is_sorted_by_key(|row| row[0]) {
-            return rows;
+        if pages.iter().flat_map(|page| page.chunks_exact(stride)).is_sorted_by_key(|row| row[0]) {
+            return in_one(pages);
         }
         let mut places = starts.to_vec();
-        let mut sorted = vec![0; rows.len()];
-        for row in rows.chunks_exact(stride) {
-            let place = &mut places[row[0] as usize];
-            sorted[*place * stride..][..stride].copy_from_slice(row);
-            *place += 1;
+        let mut sorted = vec![0; pages.iter().map(Vec::len).sum()];
+        // Each page is freed as soon as its rows are in their places.
+        for page in pages {
+            for row in page.chunks_exact(stride) {
+                let place = &mut places[row[0] as usize];
+                sorted[*place * stride..][..stride].copy_from_slice(row);
+                *place += 1;
+            }
         }
         sorted
     }
 
     /// Where the rows of each group start once they are in order. The last entry is the end of the last group.
-    fn starts(&self, rows: &[u64], groups: usize) -> Vec<usize> {
+    fn starts(&self, pages: &[Vec<u64>], groups: usize) -> Vec<usize> {
         let mut starts = vec![0; groups + 1];
-        rows.chunks_exact(self.layout.stride).for_each(|row| starts[row[0] as usize + 1] += 1);
+        let rows = pages.iter().flat_map(|page| page.chunks_exact(self.layout.stride));
+        rows.for_each(|row| starts[row[0] as usize + 1] += 1);
         (0..groups).for_each(|group| starts[group + 1] += starts[group]);
         starts
+    }
+}
+
+/// The rows of all pages, one page after the other.
+fn in_one(mut pages: Vec<Vec<u64>>) -> Vec<u64> {
+    match pages.len() {
+        1 => pages.swap_remove(0),
+        _ => pages.concat(),
     }
 }
 

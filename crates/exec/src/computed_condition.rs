@@ -34,7 +34,7 @@ impl ExpressionCondition {
         input: &mut dyn ConditionInput,
         rows: usize,
     ) -> Result<ArrayRef> {
-        match input.listed(column)? {
+        match input.listed(column, function.is_costly())? {
             Some((values, codes)) => {
                 let listed = values.len();
                 take(&evaluate_in_pieces(function, &[values], listed)?, &codes)
@@ -120,7 +120,7 @@ mod tests {
             })
         }
 
-        fn listed(&mut self, column: usize) -> Result<Option<(ArrayRef, Vec<u32>)>> {
+        fn listed(&mut self, column: usize, _: bool) -> Result<Option<(ArrayRef, Vec<u32>)>> {
             let list = || (Arc::new(Int64Array::from(self.list.clone())) as ArrayRef, self.codes.clone());
             Ok((column == 3).then(list))
         }

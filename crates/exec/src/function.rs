@@ -24,6 +24,11 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether computing a result costs more than looking it up in a small table.
+    fn is_costly(&self) -> bool {
+        false
+    }
+
     /// If the function depends only on the lengths of the texts of its only column, returns their unit and the function
     /// of these lengths, which are INTEGERs. Value lists know the lengths without decoding the texts.
     fn of_lengths(&self) -> Option<(LengthUnit, &dyn VectorFunction)> {

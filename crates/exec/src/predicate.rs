@@ -22,7 +22,7 @@ impl ConditionInput for ByColumn<'_> {
         self.0(column)
     }
 
-    fn listed(&mut self, _: usize) -> Result<Option<(ArrayRef, Vec<u32>)>> {
+    fn listed(&mut self, _: usize, _: bool) -> Result<Option<(ArrayRef, Vec<u32>)>> {
         Ok(None)
     }
 }
@@ -38,11 +38,7 @@ pub fn evaluate(
 }
 
 /// Evaluates `predicate` for the `rows` rows of `input`. The result is NULL where it is unknown.
-pub(crate) fn evaluate_for(
-    predicate: &Predicate,
-    rows: usize,
-    input: &mut dyn ConditionInput,
-) -> Result<BooleanArray> {
+pub(crate) fn evaluate_for(predicate: &Predicate, rows: usize, input: &mut dyn ConditionInput) -> Result<BooleanArray> {
     let failed = |error: ArrowError| Error::internal(format!("a filter failed: {error}"));
     match predicate {
         Predicate::Compare { column: index, op, value } => {

@@ -143,8 +143,9 @@ pub trait ConditionInput {
     fn values(&mut self, column: usize) -> Result<ArrayRef>;
 
     /// The values of a column, each once, and for each row the place of its value among these. `None` if they are not
-    /// known, or if there are nearly as many values as rows. Some values may belong to no row.
-    fn listed(&mut self, column: usize) -> Result<Option<(ArrayRef, Vec<u32>)>>;
+    /// known, or if there are nearly as many values as rows. Some values may belong to no row. `for_costly` says that
+    /// computing with a value costs more than finding its place.
+    fn listed(&mut self, column: usize, for_costly: bool) -> Result<Option<(ArrayRef, Vec<u32>)>>;
 }
 
 impl Predicate {
@@ -152,7 +153,9 @@ impl Predicate {
     /// [`ComputedCondition::can_fail`].
     pub fn can_fail(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool {
         match self {
-            Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } | Predicate::Like { .. } => false,
+            Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } | Predicate::Like { .. } => {
+                false
+            }
             Predicate::Computed(condition) => condition.can_fail(of_column),
             Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(|part| part.can_fail(of_column)),
             Predicate::Not(part) => part.can_fail(of_column),

@@ -111,8 +111,11 @@ impl Facts<'_> {
     /// The bounds of a column's values, if all parts of the table know theirs.
     pub(super) fn bounds(&self, column: usize) -> Result<Option<Bounds>> {
         match self.source {
-            Some(GroupSource::Table(source)) => Ok(column_bounds(&**source, column)?
-                .map(|(least, greatest)| Bounds { least, greatest, rows: source.row_count() })),
+            Some(GroupSource::Table(source)) => Ok(column_bounds(&**source, column)?.map(|(least, greatest)| Bounds {
+                least,
+                greatest,
+                rows: source.row_count(),
+            })),
             _ => Ok(None),
         }
     }

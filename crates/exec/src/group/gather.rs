@@ -253,11 +253,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds rows to some parts of the only group of a grouping without keys.
-    pub(super) fn add_to_one(
-        &mut self,
-        rows: &PartRows<'_>,
-        parts: impl Iterator<Item = usize> + Clone,
-    ) -> Result<()> {
+    pub(super) fn add_to_one(&mut self, rows: &PartRows<'_>, parts: impl Iterator<Item = usize> + Clone) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         self.flush_if_full()?;
         // After a flush the only group must be made again, so that the merge can join it.

@@ -24,7 +24,7 @@ use crate::cache::L2_BYTES;
 use crate::column_parts::ColumnParts;
 use crate::function::VectorFunction;
 use crate::predicate::evaluate;
-use crate::scan::block_state::{BlockState, listed};
+use crate::scan::block_state::{BlockState, IntegerSpanList, listed};
 use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::part::SharedBlock;
@@ -268,9 +268,6 @@ impl<'a> PartRows<'a> {
     /// How many of these rows should be taken at once to compute `exprs` of them: so many that the values stay in a
     /// core's cache. All of them, if the value list of a column serves many rows.
     pub(super) fn rows_at_once(&self, exprs: impl Iterator<Item = Expr>) -> Result<usize> {
-        /// The rows for each value of a list from which decoding the list again for each slice costs little.
-        const ROWS_PER_VALUE: usize = 8;
-
         let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(self.len()) };
         for expr in exprs {
             let columns = match &expr {
@@ -374,8 +371,11 @@ impl<'a> PartRows<'a> {
                 return Ok(values);
             }
             let values = match function.column_parts() {
-                Some(of) if columns.iter().any(|column| column.codes.is_some()) => {
-                    self.computed_of_parts(of, columns)?
+                Some(of)
+                    if columns.iter().any(|column| column.codes.is_some())
+                        || of.parts.iter().any(|part| part.is_costly()) =>
+                {
+                    self.computed_of_parts(function, of, columns)?
                 }
                 _ => {
                     let columns = columns.into_iter().map(by_row).collect::<Result<Vec<_>>>()?;
@@ -390,15 +390,41 @@ impl<'a> PartRows<'a> {
         {
             return self.computed_once_per_value(of_lengths, lengths);
         }
-        self.computed_once_per_value(function, self.column(*column)?)
+        if let Some(values) = self.spanned(function, *column)? {
+            return self.computed_once_per_value(function, values);
+        }
+        self.computed_once_per_value(function, self.column_once(*column)?)
+    }
+
+    /// The values of a column of a block in the form of a value list, if its integers have a narrow range, and if the
+    /// function that is computed of them costs more than finding their codes.
+    fn spanned(&self, function: &dyn VectorFunction, column: usize) -> Result<Option<PartValues>> {
+        let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(None) };
+        let chunk = if function.is_costly() { shared.state.chunk(table, column)? } else { None };
+        let Some(chunk) = chunk.filter(|chunk| !chunk.has_values()) else { return Ok(None) };
+        let Some(span) = IntegerSpanList::of(chunk, self.len() / ROWS_PER_VALUE)? else { return Ok(None) };
+        let (values, codes) = span.with_codes(|out| match &self.positions {
+            Some(positions) => chunk.take_integers(positions, out),
+            None => chunk.integers(self.range.clone(), out),
+        })?;
+        Ok(Some(PartValues { values, codes: Some(Arc::new(codes)), is_list: true }))
     }
 
     /// Computes a function of several columns, given these columns and the parts of the function.
-    fn computed_of_parts(&self, of: &ColumnParts, columns: Vec<PartValues>) -> Result<ArrayRef> {
+    fn computed_of_parts(
+        &self,
+        function: &dyn VectorFunction,
+        of: &ColumnParts,
+        columns: Vec<PartValues>,
+    ) -> Result<ArrayRef> {
         let part = |place: usize| {
             let part = &*of.parts[place];
             let [column] = part.columns() else { return Err(Error::internal("a part of a function reads one column")) };
-            by_row(self.computed_once_per_value(part, columns[*column].clone())?)
+            let values = match self.spanned(part, function.columns()[*column])? {
+                Some(values) => values,
+                None => columns[*column].clone(),
+            };
+            by_row(self.computed_once_per_value(part, values)?)
         };
         let read = of.whole.columns().iter().map(|place| match place.checked_sub(columns.len()) {
             None => by_row(columns[*place].clone()),
@@ -595,6 +621,10 @@ impl<'a> PartRows<'a> {
         }
     }
 }
+
+/// The rows for each value of a list from which decoding the list, or computing a function of its values, costs little
+/// beside the rows.
+const ROWS_PER_VALUE: usize = 8;
 
 /// The results of a function for `rows` rows, computed in pieces, so that its scratch memory stays small.
 pub(crate) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {

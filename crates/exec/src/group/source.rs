@@ -337,12 +337,7 @@ impl GroupBy {
 
     /// Adds all rows of a block to the only group. A part that reads only a column with a value list is computed from
     /// the list, and the others are computed together, so that each column is read once.
-    fn read_by_lists(
-        &self,
-        source: &dyn TableSource,
-        block: &Arc<Block>,
-        gatherer: &mut Gatherer<'_>,
-    ) -> Result<()> {
+    fn read_by_lists(&self, source: &dyn TableSource, block: &Arc<Block>, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let (table, states) = (source.table(), &self.recipe.states);
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
         let mut of_lists: Vec<(usize, Vec<usize>)> = Vec::new();

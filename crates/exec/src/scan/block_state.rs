@@ -4,19 +4,22 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use arrow::error::ArrowError;
 use parking_lot::Mutex;
-use rowmill_base::Result;
+use rowmill_base::{Error, Result};
 use rowmill_plan::{ConditionInput, Predicate};
-use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet, Verdict};
+use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet, Verdict, Zone};
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
 use super::condition::{ColumnCondition, Condition, Test};
 use super::filter::Filter;
-use crate::like::{self, LikePattern};
 use crate::group::concat;
+use crate::like::{self, LikePattern};
 use crate::predicate::{evaluate, evaluate_for};
 
 /// A column of a block while it is scanned.
@@ -414,17 +417,79 @@ impl ConditionInput for FrameInput<'_> {
         self.state.read(self.table, column, self.rows.clone())
     }
 
-    fn listed(&mut self, column: usize) -> Result<Option<(ArrayRef, Vec<u32>)>> {
-        let Some(chunk) = self.state.chunk(self.table, column)?.filter(|chunk| chunk.has_values()) else {
-            return Ok(None);
-        };
-        if chunk.distinct().unwrap_or_default() * ROWS_PER_VALUE_MIN > self.rows.len() {
+    fn listed(&mut self, column: usize, for_costly: bool) -> Result<Option<(ArrayRef, Vec<u32>)>> {
+        let Some(chunk) = self.state.chunk(self.table, column)? else { return Ok(None) };
+        let values_max = self.rows.len() / ROWS_PER_VALUE_MIN;
+        if !chunk.has_values() {
+            let span = if for_costly { IntegerSpanList::of(chunk, values_max)? } else { None };
+            let rows = self.rows.clone();
+            return span.map(|span| span.with_codes(|out| chunk.integers(rows, out))).transpose();
+        }
+        if chunk.distinct().unwrap_or_default() > values_max {
             return Ok(None);
         }
         let Some(values) = listed(chunk)? else { return Ok(None) };
         let mut codes = Vec::with_capacity(self.rows.len());
         chunk.codes(self.rows.clone(), &mut codes)?;
         Ok(Some((values, codes)))
+    }
+}
+
+/// All integers or dates from the least to the greatest of a chunk, in the place of a value list. The code of a value
+/// is its distance from the least one.
+pub(crate) struct IntegerSpanList {
+    least: i64,
+    values: ArrayRef,
+}
+
+impl IntegerSpanList {
+    /// The list of a chunk. `None` if the chunk has NULLs or other types, or if there are more than `values_max` values.
+    pub(crate) fn of(chunk: &Chunk, values_max: usize) -> Result<Option<IntegerSpanList>> {
+        if chunk.null_count() > 0 {
+            return Ok(None);
+        }
+        let Some(Zone { min, max: Some(max) }) = chunk.zone() else { return Ok(None) };
+        let kind = min.value.data_type();
+        let is_narrow = kind.is_integer() && *kind != DataType::UInt64 || *kind == DataType::Date32;
+        if !is_narrow {
+            return Ok(None);
+        }
+        let number = |bound: &ArrayRef| -> Result<i64, ArrowError> {
+            // Arrow casts a date to the number of its day, which is an INTEGER.
+            let whole =
+                if *bound.data_type() == DataType::Date32 { cast(bound, &DataType::Int32)? } else { bound.clone() };
+            Ok(cast(&whole, &DataType::Int64)?.as_primitive::<Int64Type>().value(0))
+        };
+        let of_span = || -> Result<Option<IntegerSpanList>, ArrowError> {
+            let (least, greatest) = (number(&min.value)?, number(&max.value)?);
+            if greatest.saturating_sub(least) >= values_max as i64 {
+                return Ok(None);
+            }
+            let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(least..=greatest));
+            let values = match kind {
+                DataType::Date32 => cast(&cast(&numbers, &DataType::Int32)?, kind)?,
+                _ => cast(&numbers, kind)?,
+            };
+            Ok(Some(IntegerSpanList { least, values }))
+        };
+        of_span().map_err(|error| Error::internal(format!("the values of a narrow column: {error}")))
+    }
+
+    /// The values, and the codes of rows. `read` appends the integers of the rows.
+    pub(crate) fn with_codes(self, read: impl FnOnce(&mut Vec<i64>) -> Result<()>) -> Result<(ArrayRef, Vec<u32>)> {
+        let mut integers = Vec::new();
+        read(&mut integers)?;
+        let mut greatest = 0;
+        let codes = integers.into_iter().map(|integer| {
+            let code = integer.wrapping_sub(self.least) as u64;
+            greatest = greatest.max(code);
+            code as u32
+        });
+        let codes: Vec<u32> = codes.collect();
+        if greatest >= self.values.len() as u64 {
+            return Err(Error::corrupt("a value is not within the bounds of its chunk"));
+        }
+        Ok((self.values, codes))
     }
 }
 

@@ -28,7 +28,9 @@ fn range(expr: &ScalarExpr, depth: usize, of_column: ColumnRanges<'_>) -> Option
         ExprOp::Column(column) => within(of_column(*column)).unwrap_or(whole),
         ExprOp::Literal(value) => exact_value(value).map_or(whole, |(value, _)| (value, value)),
         ExprOp::Cast { value, .. } => within(range(value, depth - 1, of_column)).unwrap_or(whole),
-        ExprOp::Negate(value) => within(range(value, depth - 1, of_column).map(|(least, most)| (-most, -least))).unwrap_or(whole),
+        ExprOp::Negate(value) => {
+            within(range(value, depth - 1, of_column).map(|(least, most)| (-most, -least))).unwrap_or(whole)
+        }
         ExprOp::Arithmetic(op, pair) => {
             let result = range(&pair[0], depth - 1, of_column)
                 .zip(range(&pair[1], depth - 1, of_column))

@@ -1,9 +1,14 @@
 //! Medians and quantiles. They are exact, also under the names of approximate ones.
 
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::error::ArrowError;
 use rowmill_base::{Error, Result};
 use rowmill_plan::aggregate::total_kind;
 use rowmill_plan::{AggregateOrdering, AggregateParameter, AggregateSpec};
@@ -109,58 +114,85 @@ fn share_of(values: &GroupValues<'_>) -> Result<f64> {
     Ok(share.ok_or_else(|| Error::internal("the share of a quantile is no double"))?.value(0))
 }
 
+/// Finds two neighbouring values among those of a group, which come in any order and must not be none. Returns them
+/// with the distance from the first to the result, as a share of the way to the second.
+trait Neighbours {
+    fn find<T: Copy>(&self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64);
+}
+
+/// Both values in the middle. With an odd number of values they are the same one.
+struct Middle;
+
+impl Neighbours for Middle {
+    fn find<T: Copy>(&self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
+        let place = values.len() / 2;
+        let is_odd = values.len() % 2 == 1;
+        // Selecting is enough; the other values need no order.
+        let (below, high, _) = values.select_nth_unstable_by(place, &compare);
+        let low = below.iter().copied().max_by(&compare).filter(|_| !is_odd);
+        (low.unwrap_or(*high), *high, 0.5)
+    }
+}
+
+/// The values before and after a share of the way. The distance is in millionths.
+struct Around(f64);
+
+impl Neighbours for Around {
+    fn find<T: Copy>(&self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
+        const PARTS: f64 = 1e6;
+        let place = self.0.clamp(0.0, 1.0) * (values.len() - 1) as f64;
+        let part = ((place - place.floor()) * PARTS).floor() / PARTS;
+        let (_, low, above) = values.select_nth_unstable_by(place.floor() as usize, &compare);
+        let high = above.iter().copied().min_by(&compare);
+        (*low, high.unwrap_or(*low), part)
+    }
+}
+
 /// The median of each group: the value in the middle, or the mean of both if their number is even.
 fn median(values: GroupValues<'_>) -> Result<ArrayRef> {
     of_groups(
-        values.column,
-        values.starts,
-        values.kind,
-        |values: &mut [i128]| {
-            let (low, high) = middle(values, i128::cmp);
-            // If the sum overflows, both have the same sign, so halving each before adding is exact.
+        (values.column, values.starts, values.kind),
+        &Middle,
+        // If the sum overflows, both have the same sign, so halving each before adding is exact.
+        |low, high, _| {
             low.checked_add(high).map_or_else(|| low / 2 + high / 2 + (low % 2 + high % 2) / 2, |sum| sum / 2)
         },
-        |values: &mut [f64]| {
-            let (low, high) = middle(values, f64::total_cmp);
-            if low == high { low } else { (low + high) / 2.0 }
-        },
+        |low, high, _| mean(low, high),
     )
+}
+
+fn mean(low: f64, high: f64) -> f64 {
+    if low == high { low } else { (low + high) / 2.0 }
 }
 
 /// The median of the distances of each group's values from their median.
 fn median_distance(values: GroupValues<'_>) -> Result<ArrayRef> {
-    of_groups(
-        values.column,
-        values.starts,
-        values.kind,
-        |_: &mut [i128]| 0,
-        |values: &mut [f64]| {
-            let mean_of_middle = |values: &mut [f64]| {
-                let (low, high) = middle(values, f64::total_cmp);
-                if low == high { low } else { (low + high) / 2.0 }
-            };
+    let mean_of_middle = |values: &mut [f64]| {
+        let (low, high, _) = Middle.find(values, f64::total_cmp);
+        mean(low, high)
+    };
+    let floats = values.column.as_primitive_opt::<Float64Type>();
+    let mut floats =
+        floats.ok_or_else(|| Error::internal("the distances of values that are no doubles"))?.values().to_vec();
+    let distances = values.starts.windows(2).map(|ends| {
+        let values = &mut floats[ends[0]..ends[1]];
+        (!values.is_empty()).then(|| {
             let median = mean_of_middle(values);
             values.iter_mut().for_each(|value| *value = (*value - median).abs());
             mean_of_middle(values)
-        },
-    )
+        })
+    });
+    Ok(Arc::new(Float64Array::from_iter(distances)))
 }
 
 /// The value at a share of the way from each group's least value to its greatest, interpolated between two values.
 fn quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &DataType) -> Result<ArrayRef> {
     of_groups(
-        column,
-        starts,
-        kind,
-        |values: &mut [i128]| {
-            let (low, high, part) = around(values, share, i128::cmp);
-            // Return a value itself as it is, because its double may not be exact.
-            if part == 0.0 { low } else { between(low as f64, high as f64, part) as i128 }
-        },
-        |values: &mut [f64]| {
-            let (low, high, part) = around(values, share, f64::total_cmp);
-            if part == 0.0 { low } else { between(low, high, part) }
-        },
+        (column, starts, kind),
+        &Around(share),
+        // Return a value itself as it is, because its double may not be exact.
+        |low, high, part| if part == 0.0 { low } else { between(low as f64, high as f64, part) as i128 },
+        |low, high, part| if part == 0.0 { low } else { between(low, high, part) },
     )
 }
 
@@ -168,54 +200,53 @@ fn between(low: f64, high: f64, part: f64) -> f64 {
     low + (high - low) * part
 }
 
-/// Both values in the middle. With an odd number of values they are the same one.
-fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, T) {
-    let place = values.len() / 2;
-    let is_odd = values.len() % 2 == 1;
-    // Selecting is enough; the other values need no order.
-    let (below, high, _) = values.select_nth_unstable_by(place, &compare);
-    let low = below.iter().copied().max_by(&compare).filter(|_| !is_odd);
-    (low.unwrap_or(*high), *high)
-}
-
-/// The values before and after a share of the way, and the distance from one to the other, in millionths.
-fn around<T: Copy>(values: &mut [T], share: f64, compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, T, f64) {
-    const PARTS: f64 = 1e6;
-    let place = share.clamp(0.0, 1.0) * (values.len() - 1) as f64;
-    let part = ((place - place.floor()) * PARTS).floor() / PARTS;
-    let (_, low, above) = values.select_nth_unstable_by(place.floor() as usize, &compare);
-    let high = above.iter().copied().min_by(&compare);
-    (*low, high.unwrap_or(*low), part)
-}
-
-/// One value for each group that has values, computed from these as integers or as floats.
+/// One value of type `kind` for each group that has values, made of two neighbours among these as integers or as
+/// floats.
 fn of_groups(
-    column: &ArrayRef,
-    starts: &[usize],
-    kind: &DataType,
-    of_integers: impl Fn(&mut [i128]) -> i128,
-    of_floats: impl Fn(&mut [f64]) -> f64,
+    (column, starts, kind): (&ArrayRef, &[usize], &DataType),
+    neighbours: &impl Neighbours,
+    of_integers: impl Fn(i128, i128, f64) -> i128,
+    of_floats: impl Fn(f64, f64, f64) -> f64,
 ) -> Result<ArrayRef> {
+    let failed = |error: ArrowError| Error::internal(error.to_string());
     let nulls = NullBuffer::from_iter(starts.windows(2).map(|ends| ends[0] < ends[1]));
     let slices = starts.windows(2).map(|ends| ends[0]..ends[1]);
-    match column.data_type() {
+    let integer = |(low, high, part)| of_integers(low, high, part) as u128;
+    let integers: Vec<u128> = match column.data_type() {
         DataType::Float32 | DataType::Float64 => {
-            let floats = cast(column, &DataType::Float64).map_err(|error| Error::internal(error.to_string()))?;
+            let floats = cast(column, &DataType::Float64).map_err(failed)?;
             let mut floats = floats.as_primitive::<Float64Type>().values().to_vec();
-            let values = slices.map(|slice| if slice.is_empty() { 0.0 } else { of_floats(&mut floats[slice]) });
-            let values = Float64Array::new(values.collect::<Vec<_>>().into(), Some(nulls));
-            cast(&values, kind).map_err(|error| Error::internal(error.to_string()))
+            let float = |(low, high, part)| of_floats(low, high, part);
+            let of = |slice: Range<usize>| match slice.is_empty() {
+                true => 0.0,
+                false => float(neighbours.find(&mut floats[slice], f64::total_cmp)),
+            };
+            let values = Float64Array::new(slices.map(of).collect::<Vec<_>>().into(), Some(nulls));
+            return cast(&values, kind).map_err(failed);
+        }
+        // Half the words are selected in less than half of the time.
+        of if of.is_integer() && *of != DataType::UInt64 => {
+            let words = cast(column, &DataType::Int64).map_err(failed)?;
+            let mut words = words.as_primitive::<Int64Type>().values().to_vec();
+            let wide = |(low, high, part): (i64, i64, f64)| integer((low.into(), high.into(), part));
+            let of = |slice: Range<usize>| match slice.is_empty() {
+                true => 0,
+                false => wide(neighbours.find(&mut words[slice], i64::cmp)),
+            };
+            slices.map(of).collect()
         }
         of => {
             let Some(mut integers) = integers(column)? else {
                 return Err(Error::internal(format!("a median or quantile of {of} is not supported")));
             };
-            let values =
-                slices.map(|slice| if slice.is_empty() { 0 } else { of_integers(&mut integers[slice]) as u128 });
-            let values: Vec<u128> = values.collect();
-            array_of(kind, values.into_iter(), Some(nulls))
+            let of = |slice: Range<usize>| match slice.is_empty() {
+                true => 0,
+                false => integer(neighbours.find(&mut integers[slice], i128::cmp)),
+            };
+            slices.map(of).collect()
         }
-    }
+    };
+    array_of(kind, integers.into_iter(), Some(nulls))
 }
 
 /// The first value of each group such that at least a `share` of the group's values are not greater. The values must be

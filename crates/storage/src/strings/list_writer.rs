@@ -7,7 +7,7 @@
 use fsst::Compressor;
 use rowmill_base::{Error, Result};
 
-use super::layout_choice::{Choice, bytes_of};
+use super::layout_choice::{LayoutChoice, bytes_of};
 use super::list::HEADER_BYTES;
 use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, packed};
 
@@ -24,13 +24,13 @@ const SLAB: usize = 64 << GROUP_LOG2;
 /// Encodes ascending `values` in the layout that suits them best. Values beyond the limits of a list are a bug of the
 /// caller: [`super::plan`] chooses no such list.
 pub fn encode_list(values: &[&[u8]]) -> Result<Vec<u8>> {
-    let choice = Choice::of(values, true);
+    let choice = LayoutChoice::of(values, true);
     write(values, choice.layout, choice.compressor.as_ref())
 }
 
 /// Encodes values in any order, in the layout that suits them best, but never with front coding.
 pub(super) fn encode_in_row_order(values: &[&[u8]]) -> Result<Vec<u8>> {
-    let choice = Choice::of(values, false);
+    let choice = LayoutChoice::of(values, false);
     write(values, choice.layout, choice.compressor.as_ref())
 }
 

@@ -120,7 +120,7 @@ impl KeyedSource for KeyedTable {
             (true, None) => Box::new(Points { table, left: ranges, row: Vec::new() }),
             _ => {
                 let (cursor, batch) = (None, RowBatch::default());
-                Box::new(Reading { table, index, order, left: ranges, cursor, is_within: false, batch })
+                Box::new(RangeReader { table, index, order, left: ranges, cursor, is_within: false, batch })
             }
         })
     }
@@ -149,7 +149,7 @@ impl KeyedSource for KeyedTable {
 }
 
 /// Reads the rows of some ranges of a table, from a position on.
-struct Reading {
+struct RangeReader {
     table: KeyedTable,
     index: Option<IndexId>,
     order: KeyOrder,
@@ -162,7 +162,7 @@ struct Reading {
     batch: RowBatch,
 }
 
-impl Reading {
+impl RangeReader {
     /// Starts the next range, unless one is being read. Returns whether a range is being read. `wanted` is the number
     /// of rows that the caller expects to read.
     fn begin_range(&mut self, wanted: usize) -> Result<bool> {
@@ -193,7 +193,7 @@ impl Reading {
     }
 }
 
-impl KeyedRows for Reading {
+impl KeyedRows for RangeReader {
     fn next(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
         keys.clear();
         rows.clear();

@@ -256,7 +256,10 @@ impl Contents {
                 // A part can arrive after its upload was aborted, because the client does not wait for the parts that
                 // are under way. S3 answers such a part with this error.
                 let Some(parts) = self.uploads.get_mut(id) else {
-                    return Answer::of(404, "<Error><Code>NoSuchUpload</Code><Message>no such upload</Message></Error>");
+                    return Answer::of(
+                        404,
+                        "<Error><Code>NoSuchUpload</Code><Message>no such upload</Message></Error>",
+                    );
                 };
                 parts.insert(part.parse().expect("a number"), body.to_vec());
                 let mut answer = Answer::of(200, "");

@@ -280,11 +280,6 @@ impl GroupBy {
         Ok(group_by)
     }
 
-    /// The counters of what was read so far.
-    pub fn metrics(&self) -> &Arc<ScanMetrics> {
-        &self.request.metrics
-    }
-
     /// The number of parts of the source that workers take one by one. A caller should start no more workers than this.
     pub fn parts(&self) -> usize {
         match (&self.source, &self.lists) {

@@ -57,7 +57,7 @@ impl FileFolders {
     }
 
     /// Whether files are limited.
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 

@@ -70,7 +70,7 @@ impl SqliteFile {
     }
 
     /// The names of the tables and views, as spelled.
-    pub fn table_names(&self) -> Result<Vec<String>> {
+    fn table_names(&self) -> Result<Vec<String>> {
         let connection = self.connect()?;
         let sql = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') \
                    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";

@@ -119,7 +119,7 @@ impl Refreshes {
     }
 
     /// Forgets the rows of base tables, so that they hold no space. The next refreshes read more.
-    pub fn forget_bases(&self) {
+    pub(crate) fn forget_bases(&self) {
         self.0.lock().values_mut().for_each(|view| view.base = None);
     }
 }

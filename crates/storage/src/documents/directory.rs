@@ -41,7 +41,7 @@ pub(crate) struct PathDirectory {
 
 /// What a chunk can say about a path without its documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartAnswer {
+pub(crate) enum PartAnswer {
     /// No document has a value other than `null` at the path.
     Missing,
     /// The part with this number and type has the values of all documents.

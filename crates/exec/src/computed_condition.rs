@@ -1,11 +1,12 @@
 //! Conditions of a scan that are expressions over columns of the table.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use rowmill_base::{Error, Result};
+use arrow::array::{ArrayRef, BooleanArray};
+use rowmill_base::Result;
 use rowmill_expr::display::sql_text;
 use rowmill_plan::{ComputedCondition, ScalarExpr};
 
 use crate::expression::ExpressionFunction;
+use crate::filter::truth_of;
 use crate::function::VectorFunction;
 use crate::group::evaluate_in_pieces;
 
@@ -33,14 +34,7 @@ impl ComputedCondition for ExpressionCondition {
     }
 
     fn evaluate(&self, values: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
-        let truth = evaluate_in_pieces(&self.function, values, rows)?;
-        match truth.as_boolean_opt() {
-            Some(truth) if truth.len() == rows => Ok(truth.clone()),
-            _ => {
-                let found = format!("{} values of {}", truth.len(), truth.data_type());
-                Err(Error::internal(format!("a condition on {rows} rows gave {found}")))
-            }
-        }
+        truth_of(&evaluate_in_pieces(&self.function, values, rows)?, rows).cloned()
     }
 
     fn share(&self) -> f64 {

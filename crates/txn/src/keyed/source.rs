@@ -20,7 +20,8 @@ const ROWS_COUNTED_MAX: u64 = 100_000;
 /// The largest factor by which we extrapolate from the counted rows. A single distant key must not inflate the
 /// estimate.
 const BEYOND_MAX: f64 = 1_000.0;
-/// The number of rows to read at a time.
+/// The number of rows to read at a time. A column of numbers then takes 8 KiB, so that a hundred columns fit the
+/// second-level cache, and the cost of a call is shared by a thousand rows.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// A view of one keyed table.

@@ -12,7 +12,9 @@ use super::list::HEADER_BYTES;
 use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, packed};
 
 /// The number of values of a group, as a power of two. The whole values at the heads of groups take 4 % of a list of
-/// addresses. Reading one value means decoding half a group on average.
+/// addresses. Reading one value means decoding half a group on average. With groups of 32 values, and without reading
+/// ahead (`GROUPS_AT_ONCE` in `windows.rs`), ClickBench's Q38 took 8.0 ms instead of 5.4, and the directory was 1.2 %
+/// smaller.
 const GROUP_LOG2: u8 = 4;
 
 /// The number of values that are decoded together.

@@ -1,8 +1,8 @@
 //! Finds the files of a path or pattern.
 //!
-//! A name matches as [`GlobPattern`] says, and `**` matches any number of folders. Files are sorted by their paths, so that the same statement reads the same rows
-//! in the same order. A name that starts with a dot matches only a pattern that starts with one. A path that exists as
-//! it is written is never treated as a pattern.
+//! A name matches as [`GlobPattern`] says, and `**` matches any number of folders. Files are sorted by their paths, so
+//! that the same statement reads the same rows in the same order. A name that starts with a dot matches only a pattern
+//! that starts with one. A path that exists as it is written is never treated as a pattern.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;

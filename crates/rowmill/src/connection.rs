@@ -89,8 +89,8 @@ impl Connection {
         with_values(&params, statement.parameter_names(), |values| self.run_one(sql, values))
     }
 
-    /// Runs one statement and returns its rows. A statement without a result returns no rows. Values from outside should
-    /// not be put into the text: [`Connection::query_with`] takes them as parameters.
+    /// Runs one statement and returns its rows. A statement without a result returns no rows. Values from outside
+    /// should not be put into the text: [`Connection::query_with`] takes them as parameters.
     pub fn query(&mut self, sql: &str) -> Result<Rows> {
         self.query_with(sql, ())
     }
@@ -111,8 +111,8 @@ impl Connection {
         Ok(Rows::from(self.run_values(sql, params)?))
     }
 
-    /// Runs one statement and returns its rows as tuples, or as values of the only column. A large result should be read
-    /// by [`Connection::query_map`], which does not hold all of it in memory.
+    /// Runs one statement and returns its rows as tuples, or as values of the only column. A large result should be
+    /// read by [`Connection::query_map`], which does not hold all of it in memory.
     ///
     /// ```
     /// # use rowmill::{Database, Result};

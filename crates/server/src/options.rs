@@ -67,8 +67,8 @@ pub struct ServerLimits {
     pub login_timeout: Duration,
     /// How long a client may take to read its answer, or to send the next part of its COPY, before its connection ends.
     pub stalled_timeout: Duration,
-    /// How long running statements may go on after the server was told to stop. It should be shorter than the time after
-    /// which the supervisor of the process kills it.
+    /// How long running statements may go on after the server was told to stop. It should be shorter than the time
+    /// after which the supervisor of the process kills it.
     pub stop_patience: Duration,
 }
 

@@ -441,8 +441,8 @@ impl Core {
         self.journal.latest()
     }
 
-    /// Returns the last commit of the writing process. The snapshot holds a read of the base for as long as it lives, so
-    /// callers should drop it soon.
+    /// Returns the last commit of the writing process. The snapshot holds a read of the base for as long as it lives,
+    /// so callers should drop it soon.
     ///
     /// We start from the state that was loaded last and apply the records that the log has after it. That state keeps
     /// no read of the base. It is still safe to use unless the base is newer: then only a commit that the base does not

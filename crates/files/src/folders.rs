@@ -57,6 +57,7 @@ impl FileFolders {
     }
 
     /// Whether files are limited.
+    #[cfg(any(test, feature = "remote"))]
     pub(crate) fn is_limited(&self) -> bool {
         self.0.is_some()
     }

@@ -39,9 +39,9 @@ pub use memory_holders::HeldMemory;
 pub use recycled::recycled;
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings, parse_bytes};
 pub use sql_type::{
-    EXTENSION_NAME_KEY, EnumLabel, EnumLabels, JSON_EXTENSION, JSON_FIELD, MAP_KEY_FIELD, MAP_VALUE_FIELD,
-    NARROW_DIGITS_MAX, NUMBERED_TYPES, NumberedNative, NumberedTexts, NumberedType, PLAIN_TYPES, Physical, PlainType,
-    SqlType, TimeUnit, UnsignedNumber, WIDE_DIGITS_MAX, decimal_arrow, is_json, is_json_field, json_arrow, map_arrow,
-    map_entry_arrow, map_entry_kinds, map_kinds, with_arrow_maps,
+    EXTENSION_NAME_KEY, EnumLabel, EnumLabels, JSON_EXTENSION, NARROW_DIGITS_MAX, NUMBERED_TYPES, NumberedNative,
+    NumberedTexts, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType, TimeUnit, UnsignedNumber, WIDE_DIGITS_MAX,
+    decimal_arrow, is_json, is_json_field, json_arrow, map_arrow, map_entry_arrow, map_entry_kinds, map_kinds,
+    with_arrow_maps,
 };
 pub use suggest::nearest;

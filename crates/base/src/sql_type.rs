@@ -13,10 +13,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit as ArrowUnit};
 
-pub use json::{EXTENSION_NAME_KEY, JSON_EXTENSION, JSON_FIELD, is_json, is_json_field, json_arrow};
-pub use map::{
-    MAP_KEY_FIELD, MAP_VALUE_FIELD, map_arrow, map_entry_arrow, map_entry_kinds, map_kinds, with_arrow_maps,
-};
+pub use json::{EXTENSION_NAME_KEY, JSON_EXTENSION, is_json, is_json_field, json_arrow};
+pub use map::{map_arrow, map_entry_arrow, map_entry_kinds, map_kinds, with_arrow_maps};
 pub use numbered::{
     EnumLabel, EnumLabels, NUMBERED_TYPES, NumberedNative, NumberedTexts, NumberedType, UnsignedNumber,
 };

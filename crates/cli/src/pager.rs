@@ -20,10 +20,10 @@ pub(crate) struct Pager {
     columns: usize,
     /// Whether the output is inside of the sequence of a colour, which takes no column.
     in_escape: bool,
-    stage: Stage,
+    stage: PagerStage,
 }
 
-enum Stage {
+enum PagerStage {
     /// The output still fits the screen.
     Gathering,
     /// The pager runs.
@@ -37,29 +37,29 @@ enum Stage {
 impl Pager {
     /// Makes a pager for one result. While it runs, `bar` must not be drawn.
     pub(crate) fn new(screen: ScreenSize, bar: &Bar) -> Pager {
-        let (text, stage) = (Vec::new(), Stage::Gathering);
+        let (text, stage) = (Vec::new(), PagerStage::Gathering);
         Pager { screen, bar: bar.clone(), text, lines: 0, columns: 0, in_escape: false, stage }
     }
 
     /// Whether the user has left the pager before the end of the output.
     pub(crate) fn is_left(&self) -> bool {
-        matches!(self.stage, Stage::Left)
+        matches!(self.stage, PagerStage::Left)
     }
 
     /// Shows the rest, and waits until the user leaves the pager.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         let result = match &mut self.stage {
-            Stage::Gathering | Stage::Direct => {
+            PagerStage::Gathering | PagerStage::Direct => {
                 let mut out = Output::buffered();
                 out.write_all(&std::mem::take(&mut self.text))?;
                 out.flush()
             }
-            Stage::Paging(child) => {
+            PagerStage::Paging(child) => {
                 // Closing its input tells the pager that this is all.
                 drop(child.stdin.take());
                 child.wait().map(drop)
             }
-            Stage::Left => Ok(()),
+            PagerStage::Left => Ok(()),
         };
         self.bar.hush(false);
         result
@@ -87,9 +87,9 @@ impl Pager {
         self.stage = match start_pager() {
             Ok(child) => {
                 self.bar.hush(true);
-                Stage::Paging(child)
+                PagerStage::Paging(child)
             }
-            Err(_) => Stage::Direct,
+            Err(_) => PagerStage::Direct,
         };
         let text = std::mem::take(&mut self.text);
         self.write_all(&text)
@@ -99,29 +99,29 @@ impl Pager {
 impl Write for Pager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.stage {
-            Stage::Gathering => {
+            PagerStage::Gathering => {
                 self.text.extend_from_slice(bytes);
                 if !self.fits(bytes) {
                     self.start()?;
                 }
                 Ok(bytes.len())
             }
-            Stage::Paging(child) => {
+            PagerStage::Paging(child) => {
                 let input = child.stdin.as_mut().expect("the input is open until the end");
                 let written = input.write(bytes);
                 if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
                     let _ = child.wait();
-                    self.stage = Stage::Left;
+                    self.stage = PagerStage::Left;
                 }
                 written
             }
-            Stage::Direct => {
+            PagerStage::Direct => {
                 let mut out = Output::buffered();
                 out.write_all(bytes)?;
                 out.flush()?;
                 Ok(bytes.len())
             }
-            Stage::Left => Err(io::ErrorKind::BrokenPipe.into()),
+            PagerStage::Left => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 

@@ -148,7 +148,7 @@ impl Arithmetic {
 
     /// The column and the number if the expression is a column plus or minus a number. For example, `x - 5` gives `x`
     /// and -5.
-    pub fn shift(&self) -> Option<(usize, i128)> {
+    pub(crate) fn shift(&self) -> Option<(usize, i128)> {
         let Arithmetic::Step(step) = self else { return None };
         match (&step.left, step.operator, &step.right) {
             (Arithmetic::Column(column), Operator::Plus, Arithmetic::Number(by))

@@ -1,12 +1,13 @@
 //! Conditions of a scan that are expressions over columns of the table.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray};
 use rowmill_base::{Error, Result};
 use rowmill_expr::display::sql_text;
 use rowmill_expr::fold::can_fail_within;
 use rowmill_plan::{ComputedCondition, ConditionInput, ScalarExpr};
 
 use crate::expression::ExpressionFunction;
+use crate::filter::truth_of;
 use crate::function::VectorFunction;
 use crate::group::{evaluate_in_pieces, take};
 
@@ -75,14 +76,7 @@ impl ComputedCondition for ExpressionCondition {
     }
 
     fn evaluate(&self, input: &mut dyn ConditionInput, rows: usize) -> Result<BooleanArray> {
-        let truth = self.truth(input, rows)?;
-        match truth.as_boolean_opt() {
-            Some(truth) if truth.len() == rows => Ok(truth.clone()),
-            _ => {
-                let found = format!("{} values of {}", truth.len(), truth.data_type());
-                Err(Error::internal(format!("a condition on {rows} rows gave {found}")))
-            }
-        }
+        truth_of(&self.truth(input, rows)?, rows).cloned()
     }
 
     fn share(&self) -> f64 {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{BatchCoalescer, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -41,12 +41,17 @@ impl Filter {
     /// Marks the rows that pass.
     fn passing(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let truth = evaluate(&*self.condition, batch)?;
-        let Some(truth) = truth.as_boolean_opt().filter(|truth| truth.len() == batch.num_rows()) else {
-            let found = format!("{} values of {}", truth.len(), truth.data_type());
-            return Err(Error::internal(format!("a condition on {} rows gave {found}", batch.num_rows())));
-        };
+        let truth = truth_of(&truth, batch.num_rows())?;
         Ok(if truth.null_count() > 0 { prep_null_mask_filter(truth) } else { truth.clone() })
     }
+}
+
+/// The values of a condition for `rows` rows, checked.
+pub(crate) fn truth_of(values: &ArrayRef, rows: usize) -> Result<&BooleanArray> {
+    values.as_boolean_opt().filter(|truth| truth.len() == rows).ok_or_else(|| {
+        let found = format!("{} values of {}", values.len(), values.data_type());
+        Error::internal(format!("a condition on {rows} rows gave {found}"))
+    })
 }
 
 impl BatchSource for Filter {

@@ -96,7 +96,9 @@ use crate::scan::part::Parts;
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
 
-/// The most partitions, a power of two. The groups of one partition should fit a core's caches.
+/// The most partitions, a power of two. The groups of one partition should fit a core's caches. With 1,024,
+/// ClickBench's Q19 and Q33 take 1.1 times as long at 30 million rows, because writing to more places costs more than
+/// smaller tables save.
 const PARTITIONS_MAX: usize = 256;
 /// The number of rows that a partition should have: with four words for a row and its slot, half of the second-level
 /// cache. With more rows we make more partitions, and we merge neighbouring partitions as one up to this many rows.
@@ -278,11 +280,6 @@ impl GroupBy {
         group_by.lists = group_by.lists()?;
         group_by.parts = Parts::new(group_by.cut(&read_blocks));
         Ok(group_by)
-    }
-
-    /// The counters of what was read so far.
-    pub fn metrics(&self) -> &Arc<ScanMetrics> {
-        &self.request.metrics
     }
 
     /// The number of parts of the source that workers take one by one. A caller should start no more workers than this.

@@ -192,7 +192,7 @@ impl HashJoin {
     }
 
     /// The counters of what the join has done so far.
-    pub fn metrics(&self) -> &Arc<JoinMetrics> {
+    pub(crate) fn metrics(&self) -> &Arc<JoinMetrics> {
         &self.metrics
     }
 

@@ -88,20 +88,20 @@ pub struct Environment<'a> {
 
 /// A plan that is ready to run.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningPlan {
     source: Arc<dyn BatchSource>,
     /// The measurements of its operators.
     pub operator: Operator,
 }
 
-impl Running {
+impl RunningPlan {
     /// Prepares the operators of `root`. Reads no rows.
-    pub fn new(root: &Node, environment: &Environment<'_>) -> Result<Running> {
+    pub fn new(root: &Node, environment: &Environment<'_>) -> Result<RunningPlan> {
         if forced().spills {
             environment.broker.set_always_spills(true);
         }
         let (source, operator) = Builder::new(environment).build(root, Wish::All)?;
-        Ok(Running { source, operator })
+        Ok(RunningPlan { source, operator })
     }
 
     /// The most workers that would have something to do. If it is 0, there is so little to do that the caller should do

@@ -32,7 +32,7 @@ impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for ShareBatches<N> {
 }
 
 /// Makes all columns of a schema nullable, because batches need not follow what the plan knows about NULLs.
-pub fn with_nulls(schema: &SchemaRef) -> SchemaRef {
+pub(crate) fn with_nulls(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

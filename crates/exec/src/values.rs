@@ -24,7 +24,7 @@ impl ReadyBatches {
     }
 
     /// Makes a source of the rows of `rows`, in batches of `batch_rows`.
-    pub fn of_rows(rows: &RecordBatch, batch_rows: usize) -> Arc<ReadyBatches> {
+    pub(crate) fn of_rows(rows: &RecordBatch, batch_rows: usize) -> Arc<ReadyBatches> {
         let starts = (0..rows.num_rows()).step_by(batch_rows.max(1));
         let batches = starts.map(|start| rows.slice(start, batch_rows.max(1).min(rows.num_rows() - start)));
         ReadyBatches::new(rows.schema(), batches.collect())

@@ -45,13 +45,13 @@ struct IdleThreads {
 #[derive(Debug, Default)]
 struct Desk {
     is_called: AtomicBool,
-    call: Mutex<Call>,
+    call: Mutex<DeskMessage>,
     wake: Condvar,
 }
 
 /// The message on a desk.
 #[derive(Debug, Default)]
-enum Call {
+enum DeskMessage {
     #[default]
     None,
     Work(Job),
@@ -83,7 +83,7 @@ impl Workers {
         let job = Job { work: Box::new(work), spin };
         let idle = self.0.idle.lock().desks.pop_back();
         if let Some(desk) = idle {
-            desk.call(Call::Work(job));
+            desk.call(DeskMessage::Work(job));
             return Ok(());
         }
         let pool = Arc::clone(&self.0);
@@ -108,7 +108,7 @@ impl Drop for Workers {
         idle.are_dismissed = true;
         // We do not wait for the threads to end, because the last owner of the pool may be one of them.
         for desk in idle.desks.drain(..) {
-            desk.call(Call::Dismissal);
+            desk.call(DeskMessage::Dismissal);
         }
     }
 }
@@ -130,11 +130,11 @@ impl Pool {
         let mut call = desk.call.lock();
         loop {
             match std::mem::take(&mut *call) {
-                Call::Work(job) => return Some(job),
-                Call::Dismissal => return None,
-                Call::None => {}
+                DeskMessage::Work(job) => return Some(job),
+                DeskMessage::Dismissal => return None,
+                DeskMessage::None => {}
             }
-            if desk.wake.wait_for(&mut call, IDLE_MAX).timed_out() && matches!(*call, Call::None) {
+            if desk.wake.wait_for(&mut call, IDLE_MAX).timed_out() && matches!(*call, DeskMessage::None) {
                 // The lock of the call must be released first: a dropped pool takes the two locks in the other order.
                 drop(call);
                 let mut idle = self.idle.lock();
@@ -152,7 +152,7 @@ impl Pool {
 }
 
 impl Desk {
-    fn call(&self, call: Call) {
+    fn call(&self, call: DeskMessage) {
         // Put the message on the desk before setting the flag. Otherwise a spinning thread might find nothing and
         // sleep.
         *self.call.lock() = call;

@@ -9,8 +9,8 @@
 pub mod parts;
 pub mod path;
 pub(crate) mod sql_path;
-pub mod transform;
-pub mod tree;
+pub(crate) mod transform;
+pub(crate) mod tree;
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use rowmill_base::json_arrow;
 use crate::text::json::{JsonKind, unescape};
 
 /// Makes documents of their texts, which must be valid JSON without white space around it.
-pub fn of_texts(texts: StringViewArray) -> ArrayRef {
+pub(crate) fn of_texts(texts: StringViewArray) -> ArrayRef {
     let DataType::Struct(fields) = json_arrow() else { unreachable!("JSON is carried as a struct") };
     let nulls = texts.nulls().cloned();
     Arc::new(StructArray::new(fields, vec![Arc::new(texts)], nulls))
@@ -53,7 +53,7 @@ pub fn scalar_text<'a>(value: &'a str, scratch: &'a mut String) -> Option<&'a st
 }
 
 /// Returns the meaning of the inside of a string.
-pub fn plain_string<'a>(inside: &'a str, scratch: &'a mut String) -> &'a str {
+pub(crate) fn plain_string<'a>(inside: &'a str, scratch: &'a mut String) -> &'a str {
     if !inside.contains('\\') {
         return inside;
     }

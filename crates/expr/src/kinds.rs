@@ -60,7 +60,7 @@ pub(crate) fn digits_of_integer(kind: &DataType) -> Option<u8> {
 }
 
 /// Returns the digits of a number, at least one.
-pub fn digits_of(value: i128) -> u8 {
+pub(crate) fn digits_of(value: i128) -> u8 {
     value.unsigned_abs().checked_ilog10().map_or(1, |digits| digits as u8 + 1)
 }
 
@@ -90,13 +90,13 @@ pub(crate) fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
 }
 
 /// Returns `10^exponent`. The exponent must be at most 38.
-pub fn power_of_ten(exponent: u32) -> i128 {
+pub(crate) fn power_of_ten(exponent: u32) -> i128 {
     10_i128.pow(exponent)
 }
 
 /// Returns the value of a constant integer or decimal as an integer of 256 bits and its scale, or `None` for NULL and
 /// other types.
-pub fn exact_wide_value(constant: &Constant) -> Option<(i256, i8)> {
+pub(crate) fn exact_wide_value(constant: &Constant) -> Option<(i256, i8)> {
     match constant.kind() {
         DataType::Decimal256(_, scale @ 0..) if !constant.is_null() => {
             Some((constant.array().as_primitive::<Decimal256Type>().value(0), *scale))
@@ -107,7 +107,7 @@ pub fn exact_wide_value(constant: &Constant) -> Option<(i256, i8)> {
 
 /// Returns the value of a constant integer or decimal of at most 38 digits as an integer and its scale, or `None` for
 /// NULL and other types.
-pub fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
+pub(crate) fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
     if constant.is_null() {
         return None;
     }
@@ -137,7 +137,7 @@ pub fn out_of_range(what: impl std::fmt::Display, kind: &DataType) -> Error {
 }
 
 /// Returns the error for a division by zero.
-pub fn division_by_zero() -> Error {
+pub(crate) fn division_by_zero() -> Error {
     Error::new(ErrorKind::DivisionByZero, "division by zero")
 }
 

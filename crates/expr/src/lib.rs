@@ -9,7 +9,7 @@
 //! - `evaluator`: computes the values of an expression for a batch.
 //! - `json`: the parts of JSON documents, by path, and documents taken apart.
 //! - `kernels`: arithmetic, comparisons, LIKE and casts, shared by batches and single rows.
-//! - `regexp`: regular expressions, with a matcher of our own for the usual ones.
+//! - `regexp`: regular expressions, with a matcher of our own for the usual ones. `glob`: patterns of names.
 //! - `unscaled`: the integers that hold decimals.
 //! - `kinds`: properties of types that all of them need, and errors that name a type.
 //! - `display`: the SQL text of an expression.
@@ -21,6 +21,7 @@ pub mod display;
 pub mod evaluator;
 pub mod fold;
 pub mod functions;
+pub mod glob;
 pub mod json;
 pub mod kernels;
 pub mod kinds;

@@ -18,7 +18,7 @@ use rowmill_plan::Constant;
 
 use crate::kinds::{is_number, type_name};
 
-pub use read_column::{Unreadable, read_column};
+pub(crate) use read_column::{Unreadable, read_column};
 pub use reader::Problem;
 pub use writer::TextColumn;
 

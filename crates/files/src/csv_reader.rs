@@ -5,19 +5,16 @@
 //! column, is a complaint. Then the statement either fails with the complaint on the first line, or reports all of them
 //! and leaves out their rows.
 
-use std::sync::Arc;
-
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result, SqlType};
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
 use crate::csv_scan::{BadRecord, Dialect, FieldSpan, RecordPlace, RecordScanner, trimmed, undo_escapes};
-use crate::jobs::{Job, Jobs};
 use crate::kept_rows::KeptRows;
-use crate::mapping::{TargetColumn, batch_of, schema_of};
+use crate::mapping::{TargetColumn, batch_of};
 use crate::report::{Complaint, Quoted, Reporter};
-use crate::text_source::{CheckedText, ChunkQueue, TextChunk};
+use crate::text_source::{CheckedText, ChunkPlan, TextChunk};
 use rowmill_expr::session_zone::with_session_zone;
 use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
 
@@ -41,24 +38,13 @@ pub(crate) struct CsvPlan {
     pub(crate) guess_hint: Option<String>,
 }
 
-/// Reads files chunk by chunk.
-pub(crate) struct CsvJobs {
-    plan: Arc<CsvPlan>,
-    schema: SchemaRef,
-    chunks: ChunkQueue,
-}
-
-impl CsvJobs {
-    pub(crate) fn new(plan: CsvPlan, chunks: ChunkQueue) -> CsvJobs {
-        CsvJobs { schema: schema_of(&plan.target), plan: Arc::new(plan), chunks }
+impl ChunkPlan for CsvPlan {
+    fn target(&self) -> &[TargetColumn] {
+        &self.target
     }
-}
 
-impl Jobs for CsvJobs {
-    fn next_job(&self) -> Result<Option<Job>> {
-        let Some(chunk) = self.chunks.next_chunk()? else { return Ok(None) };
-        let (plan, schema) = (Arc::clone(&self.plan), Arc::clone(&self.schema));
-        Ok(Some(Box::new(move || ChunkParser::parse(&plan, &schema, chunk))))
+    fn parse(&self, schema: &SchemaRef, chunk: TextChunk) -> Result<RecordBatch> {
+        ChunkParser::parse(self, schema, chunk)
     }
 }
 

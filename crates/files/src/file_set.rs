@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use crate::csv_dialect::CsvShape;
-use crate::csv_reader::{CsvJobs, CsvPlan};
+use crate::csv_reader::CsvPlan;
 use crate::ipc_file::{IpcFile, IpcJobs};
 use crate::jobs::{Batches, Jobs, ReadProgress};
-use crate::json_reader::{JsonJobs, JsonPlan, JsonShape, columns_of_keys};
+use crate::json_reader::{JsonPlan, JsonShape, columns_of_keys};
 use crate::location::{FileLocation, locations_of};
 use crate::mapping::{TargetColumn, by_name, by_position, check_convertible, unique_names};
 use crate::options::{Compression, FileFormat, ReadOptions, SampleSize};
@@ -17,7 +17,7 @@ use crate::parquet_file::ParquetFile;
 use crate::pattern::unreadable;
 use crate::report::{RejectSink, Reporter};
 use crate::source_file::SourceFile;
-use crate::text_source::{Boundary, ChunkQueue};
+use crate::text_source::{Boundary, ChunkJobs, ChunkQueue};
 use crate::type_guess::Guess;
 
 mod declared;
@@ -203,7 +203,7 @@ impl FileSet {
                 let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
                 let columns = columns_of_keys(&self.files[0].name, keys, &names, target, &self.options)?;
                 let plan = JsonPlan::new(target, columns, ignore_unknown, reporter, None)?;
-                Arc::new(JsonJobs::new(plan, self.chunks(boundaries, progress)))
+                Arc::new(ChunkJobs::new(plan, self.chunks(boundaries, progress)))
             }
         })
     }
@@ -311,7 +311,7 @@ impl FileSet {
             guess_hint,
         };
         let boundaries = vec![shape.boundary(); self.files.len()];
-        Arc::new(CsvJobs::new(plan, self.chunks(&boundaries, progress)))
+        Arc::new(ChunkJobs::new(plan, self.chunks(&boundaries, progress)))
     }
 
     fn chunks(&self, boundaries: &[Boundary], progress: &ReadProgress) -> ChunkQueue {

@@ -57,7 +57,8 @@ impl FileFolders {
     }
 
     /// Whether files are limited.
-    pub fn is_limited(&self) -> bool {
+    #[cfg(any(test, feature = "remote"))]
+    pub(crate) fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 

@@ -20,13 +20,13 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::{Result, SqlType};
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
-use crate::jobs::{Job, Jobs, ReadProgress};
+use crate::jobs::ReadProgress;
 use crate::kept_rows::KeptRows;
-use crate::mapping::{TargetColumn, batch_of, schema_of, unknown_column};
+use crate::mapping::{TargetColumn, batch_of, unknown_column};
 use crate::options::{OnError, ReadOptions, SampleSize};
 use crate::report::{Complaint, Quoted, Reporter};
 use crate::source_file::SourceFile;
-use crate::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
+use crate::text_source::{Boundary, CheckedText, ChunkPlan, TextChunk, TextSource, count_lines};
 use crate::type_guess::{Guess, plain_key};
 use rowmill_expr::session_zone::with_session_zone;
 use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
@@ -253,24 +253,13 @@ impl JsonPlan {
     }
 }
 
-/// Reads files chunk by chunk.
-pub(crate) struct JsonJobs {
-    plan: Arc<JsonPlan>,
-    schema: SchemaRef,
-    chunks: ChunkQueue,
-}
-
-impl JsonJobs {
-    pub(crate) fn new(plan: JsonPlan, chunks: ChunkQueue) -> JsonJobs {
-        JsonJobs { schema: schema_of(&plan.target), plan: Arc::new(plan), chunks }
+impl ChunkPlan for JsonPlan {
+    fn target(&self) -> &[TargetColumn] {
+        &self.target
     }
-}
 
-impl Jobs for JsonJobs {
-    fn next_job(&self) -> Result<Option<Job>> {
-        let Some(chunk) = self.chunks.next_chunk()? else { return Ok(None) };
-        let (plan, schema) = (Arc::clone(&self.plan), Arc::clone(&self.schema));
-        Ok(Some(Box::new(move || JsonChunkParser::parse(&plan, &schema, chunk))))
+    fn parse(&self, schema: &SchemaRef, chunk: TextChunk) -> Result<RecordBatch> {
+        JsonChunkParser::parse(self, schema, chunk)
     }
 }
 

@@ -111,7 +111,7 @@ impl ParquetBlocks {
     }
 
     /// The number of rows that are not handed out yet.
-    pub fn rows_left(&self) -> u64 {
+    pub(crate) fn rows_left(&self) -> u64 {
         self.shared.rows() - self.next_row
     }
 

@@ -145,6 +145,7 @@ impl Secret {
     }
 
     /// The URL of the store, if it is not that of AWS.
+    #[cfg(any(test, feature = "remote"))]
     pub(crate) fn endpoint_url(&self) -> Option<String> {
         let endpoint = self.endpoint.as_deref()?.trim_end_matches('/');
         if endpoint.contains("://") {

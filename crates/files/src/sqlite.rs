@@ -70,10 +70,10 @@ impl SqliteFile {
     }
 
     /// The names of the tables and views, as spelled.
-    pub fn table_names(&self) -> Result<Vec<String>> {
+    fn table_names(&self) -> Result<Vec<String>> {
         let connection = self.connect()?;
-        let sql = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE \
-                   '\\' ORDER BY name";
+        let sql = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') \
+                   AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
         let mut statement = connection.prepare(sql).map_err(|error| self.failed(&error))?;
         let names = statement.query_map([], |row| row.get(0)).map_err(|error| self.failed(&error))?;
         names.collect::<Result<Vec<String>, _>>().map_err(|error| self.failed(&error))

@@ -16,13 +16,16 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use memchr::{memchr, memchr_iter, memrchr};
 use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::text::json::closing_quote;
 
 use crate::guard::{damaged, own_error};
-use crate::jobs::ReadProgress;
+use crate::jobs::{Job, Jobs, ReadProgress};
+use crate::mapping::{TargetColumn, schema_of};
 use crate::options::Compression;
 use crate::pattern::unreadable;
 use crate::source_file::SourceFile;
@@ -320,6 +323,36 @@ impl ChunkQueue {
                 None => return Ok(None),
             }
         }
+    }
+}
+
+/// The way in which chunks become rows.
+pub(crate) trait ChunkPlan: Send + Sync + 'static {
+    /// The columns of the rows.
+    fn target(&self) -> &[TargetColumn];
+
+    /// Parses a chunk. The result has `schema`, which follows from the target.
+    fn parse(&self, schema: &SchemaRef, chunk: TextChunk) -> Result<RecordBatch>;
+}
+
+/// Reads files chunk by chunk.
+pub(crate) struct ChunkJobs<P> {
+    plan: Arc<P>,
+    schema: SchemaRef,
+    chunks: ChunkQueue,
+}
+
+impl<P: ChunkPlan> ChunkJobs<P> {
+    pub(crate) fn new(plan: P, chunks: ChunkQueue) -> ChunkJobs<P> {
+        ChunkJobs { schema: schema_of(plan.target()), plan: Arc::new(plan), chunks }
+    }
+}
+
+impl<P: ChunkPlan> Jobs for ChunkJobs<P> {
+    fn next_job(&self) -> Result<Option<Job>> {
+        let Some(chunk) = self.chunks.next_chunk()? else { return Ok(None) };
+        let (plan, schema) = (Arc::clone(&self.plan), Arc::clone(&self.schema));
+        Ok(Some(Box::new(move || plan.parse(&schema, chunk))))
     }
 }
 

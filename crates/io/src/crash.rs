@@ -17,7 +17,7 @@ use crate::{Disk, MemoryDisk, OpenMode};
 /// identifies a file here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Record {
+pub enum DiskChange {
     CreateFile {
         path: String,
     },
@@ -71,7 +71,7 @@ pub enum Fate {
 
 /// Builds the disk after a power cut that follows the last of `records`. Asks `fate` once for each change that is not
 /// certain, in order. A change inside a file or folder that does not exist at that point is lost too.
-pub fn crash_state(records: &[Record], mut fate: impl FnMut(&Record) -> Fate) -> Result<MemoryDisk> {
+pub fn crash_state(records: &[DiskChange], mut fate: impl FnMut(&DiskChange) -> Fate) -> Result<MemoryDisk> {
     let disk = MemoryDisk::new();
     for (record, certain) in records.iter().zip(certain_changes(records)) {
         // A certain change has no choice. For all others the test decides.
@@ -84,38 +84,38 @@ pub fn crash_state(records: &[Record], mut fate: impl FnMut(&Record) -> Fate) ->
 }
 
 /// Marks the records that a power cut after the last one cannot undo. Syncs themselves count as certain.
-fn certain_changes(records: &[Record]) -> Vec<bool> {
+fn certain_changes(records: &[DiskChange]) -> Vec<bool> {
     // Only the last sync of each file and folder matters: it makes all earlier changes certain.
     let (mut files, mut dirs) = (HashMap::new(), HashMap::new());
     for (position, record) in records.iter().enumerate() {
         match record {
-            Record::Sync { path } => files.insert(path.as_str(), position),
-            Record::SyncDir { path } => dirs.insert(path.as_str(), position),
+            DiskChange::Sync { path } => files.insert(path.as_str(), position),
+            DiskChange::SyncDir { path } => dirs.insert(path.as_str(), position),
             _ => None,
         };
     }
     let synced_after = |position: usize, last: Option<&usize>| last.is_some_and(|last| *last > position);
-    let certain = |(position, record): (usize, &Record)| match record {
-        Record::CreateFile { path }
-        | Record::CreateDir { path }
-        | Record::Remove { path }
-        | Record::RemoveDir { path } => synced_after(position, dirs.get(parent(path))),
-        Record::Write { path, .. } | Record::SetLen { path, .. } | Record::Punch { path, .. } => {
+    let certain = |(position, record): (usize, &DiskChange)| match record {
+        DiskChange::CreateFile { path }
+        | DiskChange::CreateDir { path }
+        | DiskChange::Remove { path }
+        | DiskChange::RemoveDir { path } => synced_after(position, dirs.get(parent(path))),
+        DiskChange::Write { path, .. } | DiskChange::SetLen { path, .. } | DiskChange::Punch { path, .. } => {
             synced_after(position, files.get(path.as_str()))
         }
-        Record::Sync { .. } | Record::SyncDir { .. } => true,
+        DiskChange::Sync { .. } | DiskChange::SyncDir { .. } => true,
     };
     records.iter().enumerate().map(certain).collect()
 }
 
-fn apply(disk: &MemoryDisk, record: &Record, fate: Fate) -> Result<()> {
+fn apply(disk: &MemoryDisk, record: &DiskChange, fate: Fate) -> Result<()> {
     match record {
         // If the parent is lost, so is everything that was made in it.
-        Record::CreateDir { path } if is_dir(disk, parent(path))? => disk.create_dir(path),
-        Record::CreateFile { path } if is_dir(disk, parent(path))? => disk.open(path, OpenMode::Create).map(drop),
-        Record::Remove { path } => disk.remove(path),
-        Record::RemoveDir { path } => disk.remove_dir(path),
-        Record::Write { path, offset, bytes } if exists(disk, path)? => {
+        DiskChange::CreateDir { path } if is_dir(disk, parent(path))? => disk.create_dir(path),
+        DiskChange::CreateFile { path } if is_dir(disk, parent(path))? => disk.open(path, OpenMode::Create).map(drop),
+        DiskChange::Remove { path } => disk.remove(path),
+        DiskChange::RemoveDir { path } => disk.remove_dir(path),
+        DiskChange::Write { path, offset, bytes } if exists(disk, path)? => {
             let (start, end) = match fate {
                 // The bytes outside of the torn range keep what the file had before: zeros, or older bytes.
                 Fate::Torn { start, end } => (start.min(bytes.len()), end.min(bytes.len())),
@@ -124,8 +124,8 @@ fn apply(disk: &MemoryDisk, record: &Record, fate: Fate) -> Result<()> {
             let part = bytes.get(start..end).unwrap_or_default();
             disk.open(path, OpenMode::Write)?.write_all_at(part, offset + start as u64)
         }
-        Record::SetLen { path, len } if exists(disk, path)? => disk.open(path, OpenMode::Write)?.set_len(*len),
-        Record::Punch { path, offset, len } if exists(disk, path)? => {
+        DiskChange::SetLen { path, len } if exists(disk, path)? => disk.open(path, OpenMode::Write)?.set_len(*len),
+        DiskChange::Punch { path, offset, len } if exists(disk, path)? => {
             disk.open(path, OpenMode::Write)?.punch(*offset, *len)
         }
         _ => Ok(()),
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::FaultyDisk;
 
-    fn recorded() -> Vec<Record> {
+    fn recorded() -> Vec<DiskChange> {
         let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
         disk.plan().record();
         disk.create_dir("d").unwrap();

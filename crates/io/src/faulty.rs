@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
-use crate::crash::{Record, is_dir, with_ancestors};
+use crate::crash::{DiskChange, is_dir, with_ancestors};
 use crate::file_memory::FileMemoryGuard;
 use crate::mapping::PopulateGuard;
 use crate::{Disk, DiskFile, FileMemory, Mapping, OpenMode};
@@ -94,7 +94,7 @@ struct FaultState {
     armed: Vec<Armed>,
     counts: BTreeMap<Call, u64>,
     pauses: BTreeMap<Call, Duration>,
-    records: Option<Vec<Record>>,
+    records: Option<Vec<DiskChange>>,
 }
 
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl FaultPlan {
     }
 
     /// The changes recorded so far, in order.
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<DiskChange> {
         self.0.lock().records.clone().unwrap_or_default()
     }
 
@@ -181,7 +181,7 @@ impl FaultPlan {
         met
     }
 
-    fn remember(&self, record: impl FnOnce() -> Record) {
+    fn remember(&self, record: impl FnOnce() -> DiskChange) {
         if let Some(records) = &mut self.0.lock().records {
             records.push(record());
         }
@@ -219,7 +219,7 @@ impl FaultyDisk {
         call: Call,
         path: &str,
         run: impl FnOnce() -> Result<()>,
-        record: fn(String) -> Record,
+        record: fn(String) -> DiskChange,
     ) -> Result<()> {
         self.meet(call, path)?;
         run()?;
@@ -235,7 +235,7 @@ impl Disk for FaultyDisk {
         let creates = mode == OpenMode::Create && self.inner.len(path)?.is_none();
         let inner = self.inner.open(path, mode)?;
         if creates {
-            self.plan.remember(|| Record::CreateFile { path: path.to_owned() });
+            self.plan.remember(|| DiskChange::CreateFile { path: path.to_owned() });
         }
         let (path, name) = (path.to_owned(), self.describe(path));
         Ok(Box::new(FaultyFile { inner, plan: self.plan.clone(), path, name }))
@@ -264,21 +264,21 @@ impl Disk for FaultyDisk {
         self.inner.create_dir(dir)?;
         // Parents come first, as on the disk.
         for dir in made.into_iter().rev() {
-            self.plan.remember(|| Record::CreateDir { path: dir.to_owned() });
+            self.plan.remember(|| DiskChange::CreateDir { path: dir.to_owned() });
         }
         Ok(())
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        self.change(Call::Remove, path, || self.inner.remove(path), |path| Record::Remove { path })
+        self.change(Call::Remove, path, || self.inner.remove(path), |path| DiskChange::Remove { path })
     }
 
     fn remove_dir(&self, dir: &str) -> Result<()> {
-        self.change(Call::RemoveDir, dir, || self.inner.remove_dir(dir), |path| Record::RemoveDir { path })
+        self.change(Call::RemoveDir, dir, || self.inner.remove_dir(dir), |path| DiskChange::RemoveDir { path })
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
-        self.change(Call::SyncDir, dir, || self.inner.sync_dir(dir), |path| Record::SyncDir { path })
+        self.change(Call::SyncDir, dir, || self.inner.sync_dir(dir), |path| DiskChange::SyncDir { path })
     }
 
     fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>> {
@@ -359,7 +359,7 @@ impl FaultyFile {
 
     fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.inner.write_all_at(buf, offset)?;
-        self.plan.remember(|| Record::Write { path: self.path.clone(), offset, bytes: buf.to_vec() });
+        self.plan.remember(|| DiskChange::Write { path: self.path.clone(), offset, bytes: buf.to_vec() });
         Ok(())
     }
 }
@@ -386,7 +386,7 @@ impl DiskFile for FaultyFile {
     fn sync(&self) -> Result<()> {
         self.meet(Call::Sync)?;
         self.inner.sync()?;
-        self.plan.remember(|| Record::Sync { path: self.path.clone() });
+        self.plan.remember(|| DiskChange::Sync { path: self.path.clone() });
         Ok(())
     }
 
@@ -398,14 +398,14 @@ impl DiskFile for FaultyFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.meet(Call::SetLen)?;
         self.inner.set_len(len)?;
-        self.plan.remember(|| Record::SetLen { path: self.path.clone(), len });
+        self.plan.remember(|| DiskChange::SetLen { path: self.path.clone(), len });
         Ok(())
     }
 
     fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.meet(Call::Punch)?;
         self.inner.punch(offset, len)?;
-        self.plan.remember(|| Record::Punch { path: self.path.clone(), offset, len });
+        self.plan.remember(|| DiskChange::Punch { path: self.path.clone(), offset, len });
         Ok(())
     }
 }

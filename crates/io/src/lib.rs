@@ -23,7 +23,7 @@ mod memory;
 mod overflow;
 mod real;
 
-pub use crash::{Fate, Record, crash_state};
+pub use crash::{DiskChange, Fate, crash_state};
 pub use disk::{Disk, DiskFile, OpenMode};
 pub use faulty::{Call, Fault, FaultPlan, FaultyDisk};
 pub use file_memory::FileMemory;

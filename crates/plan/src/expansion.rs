@@ -166,7 +166,8 @@ pub static EXPANSIONS: &[ExpansionSpec] = &[
         "age",
         1,
         "age(CAST(current_date AS TIMESTAMP), arg1)",
-        "The time from a timestamp to the midnight of today. With two arguments, the time from the second to the first.",
+        "The time from a timestamp to the midnight of today. With two arguments, the time from the second \
+         to the first.",
         ("age(CAST(current_date AS TIMESTAMP))", "00:00:00"),
     ),
     scalar(

@@ -45,5 +45,5 @@ pub use node::{
 pub use ordered_join::{BoundOrigin, OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
 pub use predicate::{CompareOp, ComputedCondition, ConditionInput, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
-pub use text::{Names, where_clause};
+pub use text::Names;
 pub use window::{FrameOffset, Window, WindowCall, WindowFunction};

@@ -351,6 +351,14 @@ pub struct LogicalWindowCall {
     pub frame: WindowFrame<ScalarExpr>,
 }
 
+impl LogicalWindowCall {
+    /// `row_number()`
+    pub fn row_number() -> LogicalWindowCall {
+        let function = LogicalWindowFunction::Rank(RankFunction::RowNumber);
+        LogicalWindowCall { function, frame: WindowFrame::up_to_current(FrameUnit::Rows) }
+    }
+}
+
 /// The function that a window computes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogicalWindowFunction {
@@ -425,13 +433,18 @@ pub struct WindowFrame<T> {
 
 impl<T> WindowFrame<T> {
     /// All rows of the partition.
-    pub fn whole() -> WindowFrame<T> {
+    pub const fn whole() -> WindowFrame<T> {
         WindowFrame {
             unit: FrameUnit::Rows,
             start: FrameBound::Unbounded,
             end: FrameBound::Unbounded,
             exclude: FrameExclude::NoOthers,
         }
+    }
+
+    /// The rows from the start of the partition to the current row, or with RANGE and GROUPS to its last peer.
+    pub const fn up_to_current(unit: FrameUnit) -> WindowFrame<T> {
+        WindowFrame { unit, start: FrameBound::Unbounded, end: FrameBound::CurrentRow, exclude: FrameExclude::NoOthers }
     }
 }
 

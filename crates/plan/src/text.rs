@@ -245,7 +245,7 @@ fn scan_line(scan: &Scan, names: &dyn Names) -> String {
 }
 
 /// The conditions of a scan, as EXPLAIN shows them after the table.
-pub fn where_clause(predicates: &[Predicate], name: &dyn Fn(usize) -> String) -> String {
+fn where_clause(predicates: &[Predicate], name: &dyn Fn(usize) -> String) -> String {
     let shown: Vec<String> = predicates.iter().map(|predicate| predicate.display(name).to_string()).collect();
     if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(" AND ")) }
 }

@@ -200,12 +200,7 @@ fn rank_name(function: RankFunction) -> &'static str {
 }
 
 /// The default frame: from the start of the partition to the last peer of the row.
-const USUAL_FRAME: WindowFrame<FrameOffset> = WindowFrame {
-    unit: FrameUnit::Range,
-    start: FrameBound::Unbounded,
-    end: FrameBound::CurrentRow,
-    exclude: FrameExclude::NoOthers,
-};
+const USUAL_FRAME: WindowFrame<FrameOffset> = WindowFrame::up_to_current(FrameUnit::Range);
 
 /// The text of the frame after a call; empty for the default frame.
 fn frame_text(frame: &WindowFrame<FrameOffset>, name: &dyn Fn(usize) -> String) -> String {

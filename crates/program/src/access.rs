@@ -34,7 +34,7 @@ use crate::texts::ComputedTexts;
 
 /// An access that is ready to run.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct CompiledAccess {
     codec: Arc<TableCodec>,
     index: Option<IndexId>,
     equal: Box<[KeyValue]>,
@@ -140,7 +140,7 @@ pub(crate) trait RowTaker {
 
     /// Tests many rows at once: appends the places of the matching ones to `wanted`, ascending. Returns `false` if it
     /// cannot, and then has done nothing.
-    fn test_run(&mut self, _access: &Access, _rows: RunRows<'_>, _wanted: &mut Vec<u32>) -> Result<bool> {
+    fn test_run(&mut self, _access: &CompiledAccess, _rows: RunRows<'_>, _wanted: &mut Vec<u32>) -> Result<bool> {
         Ok(false)
     }
 
@@ -174,7 +174,7 @@ impl RunRows<'_> {
 
 /// The test of a scan's rows or index entries by a taker.
 struct TakerTest<'t, T> {
-    access: &'t Access,
+    access: &'t CompiledAccess,
     taker: &'t mut T,
     values: &'t mut Vec<Vec<u8>>,
     /// Whether the scan gives index entries.
@@ -212,7 +212,7 @@ struct AccessKey<'c> {
     unique_parts: Option<usize>,
 }
 
-impl Access {
+impl CompiledAccess {
     /// Compiles `access`. Its scalars may refer to the first `row` rows of `layout`. It reads the columns `wanted` of
     /// its own rows. If `whole` is set, it always fetches the row, even if an index entry would be enough.
     pub(crate) fn new(
@@ -223,7 +223,7 @@ impl Access {
         row: usize,
         wanted: WantedColumns<'_>,
         whole: bool,
-    ) -> Result<Access> {
+    ) -> Result<CompiledAccess> {
         let codec = catalog.codec(access.table)?;
         let key = AccessKey::of(&codec, access.index)?;
         let mut compiler = ExprCompiler::new(parameters, layout, row);
@@ -273,7 +273,7 @@ impl Access {
         }
         let (index, backward, texts) = (access.index, access.backward, compiler.texts());
         let entry_columns = if index.is_some() { key.columns.as_slice().into() } else { Box::default() };
-        Ok(Access {
+        Ok(CompiledAccess {
             index,
             equal,
             alternatives,

@@ -12,7 +12,7 @@ use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::keyed::{KeyedReader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
-use crate::access::{Access, FoundColumns, FoundEntry, RowTaker, Unread, WantedColumns};
+use crate::access::{CompiledAccess, FoundColumns, FoundEntry, RowTaker, Unread, WantedColumns};
 use crate::arrays::array_of;
 use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
@@ -39,7 +39,7 @@ struct RowsToChange {
 #[expect(clippy::large_enum_variant, reason = "most changes read their table by one access")]
 enum TargetRows {
     /// By an access to the table itself, with a condition on its own columns.
-    Table { access: Access, filter: Option<Expr>, texts: usize },
+    Table { access: CompiledAccess, filter: Option<Expr>, texts: usize },
     /// By a read of several lookups, one for the table. The read also computes the assigned values.
     Lookups { read: Box<CompiledRead>, lookup: usize },
 }
@@ -201,7 +201,7 @@ impl TargetRows {
         let mut layout = RowsLayout::new([column_kinds(catalog, access.table)?]);
         filter.iter().try_for_each(|filter| layout.want(filter))?;
         let wanted = WantedColumns { all: layout.wanted(0), tested: layout.wanted(0) };
-        let access = Access::new(access, catalog, parameters, &layout, 0, wanted, true)?;
+        let access = CompiledAccess::new(access, catalog, parameters, &layout, 0, wanted, true)?;
         let mut compiler = ExprCompiler::new(parameters, &layout, 1);
         let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
         Ok(TargetRows::Table { access, filter, texts: compiler.texts() })

@@ -12,7 +12,7 @@ use rowmill_storage::keyed::ValueRef;
 use crate::aggregate::{Aggregate, Total};
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::number::canonical;
-use crate::output::{OrderedRows, RowsScratch};
+use crate::output::{OrderedOutput, RowsScratch};
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
@@ -25,7 +25,7 @@ pub(crate) struct CompiledGroups {
     aggregates: Box<[Aggregate]>,
     ends_at_value: bool,
     having: Option<Expr>,
-    rows: OrderedRows,
+    rows: OrderedOutput,
     texts: usize,
 }
 
@@ -60,7 +60,7 @@ impl CompiledGroups {
         let layout = RowsLayout::of_all([key_kinds.iter().cloned().chain(of_aggregates).collect()]);
         let mut compiler = compiler.beside(&layout, 1);
         let having = groups.filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
-        let rows = OrderedRows::new(&groups.rows, &mut compiler)?;
+        let rows = OrderedOutput::new(&groups.rows, &mut compiler)?;
         let (ends_at_value, texts) = (groups.ends_at_value, compiler.texts());
         Ok(CompiledGroups { keys, key_kinds, aggregates, ends_at_value, having, rows, texts })
     }

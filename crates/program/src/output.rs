@@ -31,13 +31,13 @@ pub(crate) struct CompiledOutput {
 
 #[derive(Debug)]
 enum Of {
-    Rows(OrderedRows),
+    Rows(OrderedOutput),
     Groups(CompiledGroups),
 }
 
 /// The columns of the result, their order, and OFFSET and LIMIT.
 #[derive(Debug)]
-pub(crate) struct OrderedRows {
+pub(crate) struct OrderedOutput {
     columns: Box<[Expr]>,
     /// The values to order by. They come after the columns in a collected row.
     order: Box<[Expr]>,
@@ -91,7 +91,7 @@ enum Taker<'s> {
 
 /// Takes rows and gives them in the order that the statement asks for.
 pub(crate) struct RowSink<'s> {
-    rows: &'s OrderedRows,
+    rows: &'s OrderedOutput,
     scratch: &'s mut RowsScratch,
     skip: usize,
     limit: usize,
@@ -123,15 +123,15 @@ impl CompiledOutput {
     ) -> Result<CompiledOutput> {
         let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
         let of = match output {
-            program::ReadOutput::Rows(rows) => Of::Rows(OrderedRows::new(rows, &mut compiler)?),
+            program::ReadOutput::Rows(rows) => Of::Rows(OrderedOutput::new(rows, &mut compiler)?),
             program::ReadOutput::Groups(groups) => Of::Groups(CompiledGroups::new(groups, &mut compiler)?),
         };
         Ok(CompiledOutput { filter, of, texts: compiler.texts() })
     }
 }
 
-impl OrderedRows {
-    pub(crate) fn new(rows: &program::RowOutput, compiler: &mut ExprCompiler<'_>) -> Result<OrderedRows> {
+impl OrderedOutput {
+    pub(crate) fn new(rows: &program::RowOutput, compiler: &mut ExprCompiler<'_>) -> Result<OrderedOutput> {
         let kinds = rows.columns.iter().chain(rows.order.iter().map(|order| &order.value));
         if let Some(by) = rows.order.iter().find(|by| !by.value.kind.is_ordered()) {
             return Err(unsupported(format_args!("an order by {}", by.value.kind)));
@@ -145,7 +145,7 @@ impl OrderedRows {
             scalar => scalar.as_ref().map(|scalar| compiler.expr(scalar)).transpose(),
         };
         let (skip, limit) = (number(&rows.skip)?, number(&rows.limit)?);
-        Ok(OrderedRows {
+        Ok(OrderedOutput {
             columns: compiler.exprs(&rows.columns)?,
             order,
             ways: ways.collect(),

@@ -19,7 +19,9 @@ use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{KeyedReader, TableCodec};
 
 use self::pending::PendingRows;
-use crate::access::{Access, AccessScratch, FoundColumns, FoundEntry, RowTaker, RunRows, Unread, WantedColumns};
+use crate::access::{
+    AccessScratch, CompiledAccess, FoundColumns, FoundEntry, RowTaker, RunRows, Unread, WantedColumns,
+};
 use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::nested_index::{Candidates, EqualColumn, NestedIndex};
@@ -49,7 +51,7 @@ pub(crate) struct CompiledRead {
 #[derive(Debug)]
 struct CompiledFewRows {
     plan: program::FewRows,
-    counted: Access,
+    counted: CompiledAccess,
     needed: Expr,
     texts: usize,
     read: CompiledRead,
@@ -82,7 +84,7 @@ struct Lookup {
 
 #[derive(Debug)]
 enum CompiledSource {
-    Table(Access),
+    Table(CompiledAccess),
     Reads(NestedReads),
 }
 
@@ -241,7 +243,7 @@ impl CompiledRead {
                     };
                     lookup.condition.iter().for_each(|condition| condition.each_column(&mut note));
                     let wanted = WantedColumns { all: wanted, tested: &tested };
-                    let access = Access::new(access, catalog, parameters, &layout, row, wanted, whole)?;
+                    let access = CompiledAccess::new(access, catalog, parameters, &layout, row, wanted, whole)?;
                     CompiledSource::Table(access)
                 }
                 nested => {
@@ -432,7 +434,7 @@ impl CompiledFewRows {
         outer: &RowsLayout,
         whole: Option<usize>,
     ) -> Result<CompiledFewRows> {
-        let counted = Access::new(
+        let counted = CompiledAccess::new(
             &few.counted,
             catalog,
             parameters,
@@ -783,7 +785,7 @@ impl<'r, E: FnMut(&mut ReadRun<'r>, Match<'_>) -> Result<bool>> RowTaker for Mat
         Ok(is_match)
     }
 
-    fn test_run(&mut self, access: &Access, rows: RunRows<'_>, wanted: &mut Vec<u32>) -> Result<bool> {
+    fn test_run(&mut self, access: &CompiledAccess, rows: RunRows<'_>, wanted: &mut Vec<u32>) -> Result<bool> {
         if rows.len() < RUN_ROWS_MIN {
             return Ok(false);
         }

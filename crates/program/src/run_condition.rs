@@ -21,7 +21,7 @@ use rowmill_plan::program::{Scalar, ScalarOp, TextFunction};
 use rowmill_plan::{Constant, ExprOp, ScalarExpr, Volatility};
 use rowmill_storage::keyed::ValueRef;
 
-use crate::access::{Access, RunRows};
+use crate::access::{CompiledAccess, RunRows};
 use crate::arrays::array_of;
 use crate::expr::{Env, Expr, ExprCompiler, borrowed};
 
@@ -88,7 +88,7 @@ impl RunCondition {
 
 impl PreparedCondition {
     /// The rows for which the condition is true.
-    pub(crate) fn selected(&self, access: &Access, rows: RunRows<'_>) -> Result<BooleanBuffer> {
+    pub(crate) fn selected(&self, access: &CompiledAccess, rows: RunRows<'_>) -> Result<BooleanBuffer> {
         self.evaluator.selected(&access.decode(rows, &self.columns)?, rows.len())
     }
 }

@@ -46,7 +46,7 @@ use definitions::Definitions;
 use scalar::Scope;
 use stage::Stage;
 
-pub use change::{ChangedRows, changed_rows, computed_values, row_values};
+pub use change::{ChangedRowsQuery, changed_rows, computed_values, row_values};
 pub use names::DefinitionNames;
 pub use scalar::literal as constant;
 pub(crate) use scalar::sql_type;

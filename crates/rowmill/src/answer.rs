@@ -60,8 +60,8 @@ impl<'c> Answer<'c> {
         self.changed
     }
 
-    /// Returns all rows as an Arrow batch, for callers that do not know the types. Its columns are named `0`, `1` and
-    /// so on. Instants have the time zone of the session.
+    /// Returns all rows as an Arrow batch. Only callers that do not know the types should use it. Its columns are named
+    /// `0`, `1` and so on. Instants have the time zone of the session.
     ///
     /// ```
     /// # use rowmill::{Database, Param, Result};

@@ -12,9 +12,9 @@ const SAVEPOINT: &str = "appender ";
 /// Appends rows to one table. This is the fastest way into the database.
 ///
 /// In an open transaction the rows belong to it. Otherwise the appender has a transaction of its own, and
-/// [`Appender::finish`] commits it. Dropping the appender discards the rows. Columns that get no value have their
-/// defaults or the next number of their identity, and the constraints of the table hold. An error names the row,
-/// counted from 0.
+/// [`Appender::finish`] commits it. Dropping the appender discards the rows, so callers should end with `finish`.
+/// Columns that get no value have their defaults or the next number of their identity, and the constraints of the table
+/// hold. An error names the row, counted from 0.
 ///
 /// ```
 /// # use rowmill::{Database, Result, params};

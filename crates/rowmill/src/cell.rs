@@ -23,7 +23,7 @@ pub struct CellRef<'r> {
 
 /// A number of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Number {
+pub(crate) enum AnyNumber {
     Whole(i128),
     Double(f64),
     /// All digits, and how many of them come after the point.
@@ -62,27 +62,27 @@ impl<'r> CellRef<'r> {
         format_value(self.column, self.row)
     }
 
-    pub(crate) fn number(self) -> Option<Number> {
+    pub(crate) fn number(self) -> Option<AnyNumber> {
         let (column, row) = (self.column, self.row);
         Some(match column.data_type() {
-            DataType::Int64 => Number::Whole(column.as_primitive::<Int64Type>().value(row).into()),
-            DataType::Int32 => Number::Whole(column.as_primitive::<Int32Type>().value(row).into()),
-            DataType::Int16 => Number::Whole(column.as_primitive::<Int16Type>().value(row).into()),
-            DataType::Int8 => Number::Whole(column.as_primitive::<Int8Type>().value(row).into()),
-            DataType::UInt64 => Number::Whole(column.as_primitive::<UInt64Type>().value(row).into()),
-            DataType::UInt32 => Number::Whole(column.as_primitive::<UInt32Type>().value(row).into()),
-            DataType::UInt16 => Number::Whole(column.as_primitive::<UInt16Type>().value(row).into()),
-            DataType::UInt8 => Number::Whole(column.as_primitive::<UInt8Type>().value(row).into()),
-            DataType::Float64 => Number::Double(column.as_primitive::<Float64Type>().value(row)),
-            DataType::Float32 => Number::Double(column.as_primitive::<Float32Type>().value(row).into()),
+            DataType::Int64 => AnyNumber::Whole(column.as_primitive::<Int64Type>().value(row).into()),
+            DataType::Int32 => AnyNumber::Whole(column.as_primitive::<Int32Type>().value(row).into()),
+            DataType::Int16 => AnyNumber::Whole(column.as_primitive::<Int16Type>().value(row).into()),
+            DataType::Int8 => AnyNumber::Whole(column.as_primitive::<Int8Type>().value(row).into()),
+            DataType::UInt64 => AnyNumber::Whole(column.as_primitive::<UInt64Type>().value(row).into()),
+            DataType::UInt32 => AnyNumber::Whole(column.as_primitive::<UInt32Type>().value(row).into()),
+            DataType::UInt16 => AnyNumber::Whole(column.as_primitive::<UInt16Type>().value(row).into()),
+            DataType::UInt8 => AnyNumber::Whole(column.as_primitive::<UInt8Type>().value(row).into()),
+            DataType::Float64 => AnyNumber::Double(column.as_primitive::<Float64Type>().value(row)),
+            DataType::Float32 => AnyNumber::Double(column.as_primitive::<Float32Type>().value(row).into()),
             DataType::Decimal128(_, scale @ 0..) => {
-                Number::Decimal(column.as_primitive::<Decimal128Type>().value(row), *scale as u8)
+                AnyNumber::Decimal(column.as_primitive::<Decimal128Type>().value(row), *scale as u8)
             }
             DataType::Decimal256(_, scale @ 0..) => {
                 let digits = column.as_primitive::<Decimal256Type>().value(row);
                 match digits.to_i128() {
-                    Some(digits) => Number::Decimal(digits, *scale as u8),
-                    None => Number::WideDecimal(digits, *scale as u8),
+                    Some(digits) => AnyNumber::Decimal(digits, *scale as u8),
+                    None => AnyNumber::WideDecimal(digits, *scale as u8),
                 }
             }
             _ => return None,
@@ -168,8 +168,8 @@ impl<'r> CellRef<'r> {
         let what = format!("the value {shown} of the type {} cannot be read as {wanted}", self.kind());
         let error = Error::new(ErrorKind::DatatypeMismatch, what);
         match self.number() {
-            Some(Number::Decimal(..) | Number::WideDecimal(..)) => error.hint("read it as a Decimal or a String"),
-            Some(Number::Whole(_)) => error.hint("read it as a larger type, such as i64 or i128"),
+            Some(AnyNumber::Decimal(..) | AnyNumber::WideDecimal(..)) => error.hint("read it as a Decimal or a String"),
+            Some(AnyNumber::Whole(_)) => error.hint("read it as a larger type, such as i64 or i128"),
             _ => error,
         }
     }

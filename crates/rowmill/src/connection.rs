@@ -69,7 +69,8 @@ impl Connection {
     }
 
     /// Runs one or several statements and returns the total number of rows that they changed. Stops at the first
-    /// statement that fails.
+    /// statement that fails. Statements that belong together should be in a transaction, because those before the
+    /// failed one have committed otherwise.
     pub fn execute_batch(&mut self, sql: &str) -> Result<u64> {
         let mut changed = 0;
         self.run(sql, |outcome| {
@@ -88,7 +89,8 @@ impl Connection {
         with_values(&params, statement.parameter_names(), |values| self.run_one(sql, values))
     }
 
-    /// Runs one statement and returns its rows. A statement without a result returns no rows.
+    /// Runs one statement and returns its rows. A statement without a result returns no rows. Values from outside
+    /// should not be put into the text: [`Connection::query_with`] takes them as parameters.
     pub fn query(&mut self, sql: &str) -> Result<Rows> {
         self.query_with(sql, ())
     }
@@ -109,7 +111,8 @@ impl Connection {
         Ok(Rows::from(self.run_values(sql, params)?))
     }
 
-    /// Runs one statement and returns its rows as tuples, or as values of the only column.
+    /// Runs one statement and returns its rows as tuples, or as values of the only column. A large result should be
+    /// read by [`Connection::query_map`], which does not hold all of it in memory.
     ///
     /// ```
     /// # use rowmill::{Database, Result};
@@ -135,7 +138,8 @@ impl Connection {
         Ok(self.query_with(sql, params)?.map_rows(read))
     }
 
-    /// Runs one statement and returns what `read` makes of its first row. It is an error if there is no row.
+    /// Runs one statement and returns what `read` makes of its first row. It is an error if there is no row. If the row
+    /// may be absent, callers should use [`Connection::query_optional`].
     ///
     /// ```
     /// # use rowmill::{Database, Result};
@@ -174,7 +178,8 @@ impl Connection {
         }
     }
 
-    /// Runs one statement and returns its result as batches of Arrow.
+    /// Runs one statement and returns its result as batches of Arrow. A large result should be read from
+    /// [`Connection::query_with`] batch by batch, because this call holds all of it in memory.
     pub fn query_arrow(&mut self, sql: &str, params: impl Params) -> Result<Vec<RecordBatch>> {
         self.query_with(sql, params)?.batches()
     }
@@ -249,9 +254,9 @@ impl Connection {
         self.session.shape(statement.parsed(), known)
     }
 
-    /// Prepares one statement that the caller wants to run several times. Names and types are checked at once, and the
-    /// statement knows its parameters and columns. Where the types of the values decide which function is meant, they
-    /// are only known in a run.
+    /// Prepares one statement. Callers should prepare statements that they run several times. Names and types are
+    /// checked at once, and the statement knows its parameters and columns. Where the types of the values decide which
+    /// function is meant, they are only known in a run.
     ///
     /// ```
     /// # use rowmill::{Database, ErrorKind, Result, SqlType};
@@ -296,7 +301,8 @@ impl Connection {
         self.session.parse_one(sql).map(Statement::parsed_only)
     }
 
-    /// Begins a transaction, as `BEGIN` does, or as `BEGIN READ ONLY` does.
+    /// Begins a transaction, as `BEGIN` does, or as `BEGIN READ ONLY` does. Most programs should use
+    /// [`Connection::transaction`], whose guard rolls back if an error ends the work early.
     pub fn begin(&mut self, read_only: bool) -> Result<()> {
         self.session.begin(read_only)
     }
@@ -406,7 +412,7 @@ impl Connection {
         self.session.transaction_state()
     }
 
-    /// Takes the notices that statements have given since the last call.
+    /// Takes the notices that statements have given since the last call. A host should show them to its user.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.session.take_notices()
     }

@@ -158,7 +158,7 @@ impl Database {
         self.engine.is_read_only()
     }
 
-    /// The engine of this database, for tests that examine state that SQL does not show.
+    /// The engine of this database. Only tests that examine state that SQL does not show should use it.
     #[doc(hidden)]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine

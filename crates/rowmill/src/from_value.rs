@@ -18,7 +18,7 @@
 
 use rowmill_base::{Result, SqlType};
 
-use crate::cell::{CellRef, Number};
+use crate::cell::{AnyNumber, CellRef};
 use crate::{Decimal, Value};
 
 /// A type into which a value of a result can be read.
@@ -45,17 +45,17 @@ fn whole(cell: CellRef<'_>) -> Option<i128> {
         return None;
     }
     match cell.number() {
-        Some(Number::Whole(value)) => Some(value),
-        Some(Number::Decimal(digits, scale)) => {
+        Some(AnyNumber::Whole(value)) => Some(value),
+        Some(AnyNumber::Decimal(digits, scale)) => {
             let one = 10_i128.checked_pow(scale.into())?;
             (digits % one == 0).then_some(digits / one)
         }
         // Beyond 2^127 no double is an i128.
-        Some(Number::Double(value)) => {
+        Some(AnyNumber::Double(value)) => {
             let fits = value.fract() == 0.0 && value.abs() < 2_f64.powi(127);
             fits.then_some(value as i128)
         }
-        Some(Number::WideDecimal(..)) => None,
+        Some(AnyNumber::WideDecimal(..)) => None,
         None => cell.boolean().map(i128::from).or_else(|| cell.time_units().map(i128::from)),
     }
 }
@@ -98,9 +98,9 @@ fn double(cell: CellRef<'_>, bits: u32, digits_max: u32) -> Option<f64> {
         return None;
     }
     match cell.number()? {
-        Number::Double(value) => Some(value),
-        Number::Whole(value) => (value.unsigned_abs() <= 1 << bits).then_some(value as f64),
-        Number::Decimal(digits, scale) => {
+        AnyNumber::Double(value) => Some(value),
+        AnyNumber::Whole(value) => (value.unsigned_abs() <= 1 << bits).then_some(value as f64),
+        AnyNumber::Decimal(digits, scale) => {
             let fits = digits.unsigned_abs() < 10_u128.pow(digits_max);
             // Division of two exact doubles is rounded once, to the double that is nearest to the decimal.
             if fits && u32::from(scale) <= 22 {
@@ -108,7 +108,7 @@ fn double(cell: CellRef<'_>, bits: u32, digits_max: u32) -> Option<f64> {
             }
             fits.then(|| cell.to_text().ok().flatten()?.parse().ok()).flatten()
         }
-        Number::WideDecimal(..) => None,
+        AnyNumber::WideDecimal(..) => None,
     }
 }
 
@@ -121,7 +121,7 @@ impl FromValue<'_> for f64 {
 impl FromValue<'_> for f32 {
     fn from_value(cell: CellRef<'_>) -> Result<Self> {
         let value = double(cell, 24, F32_DIGITS);
-        let is_decimal = matches!(cell.number(), Some(Number::Decimal(..)));
+        let is_decimal = matches!(cell.number(), Some(AnyNumber::Decimal(..)));
         let fits = |value: &f64| is_decimal || value.is_nan() || f64::from(*value as f32) == *value;
         value.filter(fits).map(|value| value as f32).ok_or_else(|| cell.refused("f32"))
     }
@@ -136,8 +136,8 @@ impl FromValue<'_> for bool {
 impl FromValue<'_> for Decimal {
     fn from_value(cell: CellRef<'_>) -> Result<Self> {
         match cell.number().filter(|_| !cell.is_null()) {
-            Some(Number::Decimal(digits, scale)) => Decimal::new(digits, scale),
-            Some(Number::Whole(value)) => Decimal::new(value, 0),
+            Some(AnyNumber::Decimal(digits, scale)) => Decimal::new(digits, scale),
+            Some(AnyNumber::Whole(value)) => Decimal::new(value, 0),
             _ => Err(cell.refused("Decimal")),
         }
     }
@@ -204,12 +204,12 @@ impl FromValue<'_> for Value {
         }
         let text = || Ok(Value::Text(cell.to_text()?.unwrap_or_default()));
         match (cell.number(), cell.kind()) {
-            (Some(Number::Whole(value)), _) => Ok(match i64::try_from(value) {
+            (Some(AnyNumber::Whole(value)), _) => Ok(match i64::try_from(value) {
                 Ok(value) => Value::Integer(value),
                 Err(_) => Value::Decimal(Decimal::new(value, 0)?),
             }),
-            (Some(Number::Double(value)), _) => Ok(Value::Double(value)),
-            (Some(Number::Decimal(digits, scale)), _) => Ok(Value::Decimal(Decimal::new(digits, scale)?)),
+            (Some(AnyNumber::Double(value)), _) => Ok(Value::Double(value)),
+            (Some(AnyNumber::Decimal(digits, scale)), _) => Ok(Value::Decimal(Decimal::new(digits, scale)?)),
             (None, SqlType::Uuid) => <[u8; 16]>::from_value(cell).map(Value::Uuid),
             (None, SqlType::Blob) => Vec::from_value(cell).map(Value::Blob),
             (None, SqlType::List(_)) => Vec::from_value(cell).map(Value::List),

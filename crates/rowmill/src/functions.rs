@@ -139,8 +139,8 @@ rust_functions! { A 0, B 1, C 2, D 3, E 4, G 5 }
 impl Connection {
     /// Adds a scalar function to this connection: a Rust function or closure of up to six arguments. Arguments are cast
     /// to its types. A NULL for an argument that is not an `Option` gives NULL without a call. Several threads may call
-    /// the function at once. It must give the same result for the same arguments; otherwise use
-    /// [`Connection::register_volatile_function`]. Functions that SQL has cannot be replaced.
+    /// the function at once. It must give the same result for the same arguments. Other functions should be
+    /// registered by [`Connection::register_volatile_function`]. Functions that SQL has cannot be replaced.
     ///
     /// ```
     /// # use rowmill::{Connection, Result};
@@ -158,7 +158,8 @@ impl Connection {
         self.register_typed(name, Volatility::Immutable, function)
     }
 
-    /// Adds a scalar function that may give another result at each call. It is called once for each row.
+    /// Adds a scalar function that may give another result at each call. It is called once for each row, so functions
+    /// that follow from their arguments should be registered by [`Connection::register_function`].
     pub fn register_volatile_function<A, F: RustFunction<A>>(&mut self, name: &str, function: F) -> Result<()> {
         self.register_typed(name, Volatility::Volatile, function)
     }

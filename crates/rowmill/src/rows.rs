@@ -55,7 +55,7 @@ impl Rows {
         self.schema.fields().iter().map(|field| field.name().as_str())
     }
 
-    /// Collects all batches.
+    /// Collects all batches. Callers should take batch after batch instead if the result may be large.
     pub fn batches(self) -> Result<Vec<RecordBatch>> {
         self.collect()
     }
@@ -92,7 +92,8 @@ impl Rows {
         MappedRows { rows: self, read }
     }
 
-    /// Collects all rows as tuples, or as values of the only column: `collect_as::<(i64, String)>()`.
+    /// Collects all rows as tuples, or as values of the only column: `collect_as::<(i64, String)>()`. This should only
+    /// be used for small results.
     pub fn collect_as<T: for<'r> FromRow<'r>>(self) -> Result<Vec<T>> {
         self.map_rows(|row| T::from_row(row)).collect()
     }

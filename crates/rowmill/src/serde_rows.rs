@@ -8,24 +8,24 @@ use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::cell::{CellRef, Number};
+use crate::cell::{AnyNumber, CellRef};
 use crate::{FromValue, Row, Rows};
 
 /// The error of a type that does not fit a row.
 #[derive(Debug)]
-struct Misfit(Error);
+struct RowMisfit(Error);
 
-impl fmt::Display for Misfit {
+impl fmt::Display for RowMisfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.message())
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for RowMisfit {}
 
-impl serde::de::Error for Misfit {
+impl serde::de::Error for RowMisfit {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Misfit(Error::new(ErrorKind::DatatypeMismatch, message.to_string()))
+        RowMisfit(Error::new(ErrorKind::DatatypeMismatch, message.to_string()))
     }
 }
 
@@ -49,7 +49,7 @@ impl Row {
     /// # }
     /// ```
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T> {
-        T::deserialize(RowReader(self)).map_err(|Misfit(error)| error)
+        T::deserialize(RowReader(self)).map_err(|RowMisfit(error)| error)
     }
 }
 
@@ -63,21 +63,21 @@ impl Rows {
 struct RowReader<'r>(&'r Row);
 
 impl<'de> Deserializer<'de> for RowReader<'de> {
-    type Error = Misfit;
+    type Error = RowMisfit;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
         let names = self.0.column_names().enumerate();
         let cells = names.map(|(place, name)| (name, CellReader { name, cell: self.0.cell_at(place) }));
         visitor.visit_map(MapDeserializer::new(cells))
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
         let names = self.0.column_names().enumerate();
         let cells = names.map(|(place, name)| CellReader { name, cell: self.0.cell_at(place) });
         visitor.visit_seq(SeqDeserializer::new(cells))
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _width: usize, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _width: usize, visitor: V) -> Result<V::Value, RowMisfit> {
         self.deserialize_seq(visitor)
     }
 
@@ -86,11 +86,15 @@ impl<'de> Deserializer<'de> for RowReader<'de> {
         _name: &'static str,
         _width: usize,
         visitor: V,
-    ) -> Result<V::Value, Misfit> {
+    ) -> Result<V::Value, RowMisfit> {
         self.deserialize_seq(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, RowMisfit> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -106,7 +110,7 @@ struct CellReader<'r> {
     cell: CellRef<'r>,
 }
 
-impl<'de> IntoDeserializer<'de, Misfit> for CellReader<'de> {
+impl<'de> IntoDeserializer<'de, RowMisfit> for CellReader<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -115,28 +119,28 @@ impl<'de> IntoDeserializer<'de, Misfit> for CellReader<'de> {
 }
 
 impl<'de> CellReader<'de> {
-    fn read<T: FromValue<'de>>(self) -> Result<T, Misfit> {
+    fn read<T: FromValue<'de>>(self) -> Result<T, RowMisfit> {
         T::from_value(self.cell).map_err(|error| self.named(error))
     }
 
-    fn named(self, error: Error) -> Misfit {
-        Misfit(error.context(format_args!("column \"{}\"", self.name)))
+    fn named(self, error: Error) -> RowMisfit {
+        RowMisfit(error.context(format_args!("column \"{}\"", self.name)))
     }
 }
 
 /// Reads a value of exactly the type that the Rust type asks for.
 macro_rules! typed {
     ($($method:ident $visit:ident $kind:ty;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
             visitor.$visit(self.read::<$kind>()?)
         }
     )*};
 }
 
 impl<'de> Deserializer<'de> for CellReader<'de> {
-    type Error = Misfit;
+    type Error = RowMisfit;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
         let cell = self.cell;
         if cell.is_null() {
             return visitor.visit_unit();
@@ -145,11 +149,11 @@ impl<'de> Deserializer<'de> for CellReader<'de> {
             return visitor.visit_bool(value);
         }
         match cell.number() {
-            Some(Number::Whole(value)) => match i64::try_from(value) {
+            Some(AnyNumber::Whole(value)) => match i64::try_from(value) {
                 Ok(value) => return visitor.visit_i64(value),
                 Err(_) => return visitor.visit_i128(value),
             },
-            Some(Number::Double(value)) => return visitor.visit_f64(value),
+            Some(AnyNumber::Double(value)) => return visitor.visit_f64(value),
             _ => {}
         }
         if let Some(text) = cell.text() {
@@ -187,7 +191,7 @@ impl<'de> Deserializer<'de> for CellReader<'de> {
         deserialize_byte_buf visit_byte_buf Vec<u8>;
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
         // Types that are written as texts, such as dates, read any value that has a text.
         match self.cell.text().filter(|_| !self.cell.is_null()) {
             Some(text) => visitor.visit_borrowed_str(text),
@@ -195,11 +199,15 @@ impl<'de> Deserializer<'de> for CellReader<'de> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
         if self.cell.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, RowMisfit> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -208,12 +216,12 @@ impl<'de> Deserializer<'de> for CellReader<'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Misfit> {
+    ) -> Result<V::Value, RowMisfit> {
         let text: &str = self.read()?;
         visitor.visit_enum(text.into_deserializer())
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowMisfit> {
         visitor.visit_unit()
     }
 

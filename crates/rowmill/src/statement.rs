@@ -124,8 +124,8 @@ impl Statement {
         with_values(&params, self.0.parsed.parameter_names(), |values| self.run_with(connection, values))
     }
 
-    /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. This is the
-    /// fastest way for statements that read or change few rows of tables with a primary key.
+    /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. Statements
+    /// that read or change few rows of tables with a primary key should run in this way, because it is the fastest one.
     ///
     /// ```
     /// # use rowmill::{Database, Param, Result};

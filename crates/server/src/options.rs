@@ -24,7 +24,8 @@ pub struct ServerOptions {
     /// Where line protocol is taken over TCP. `None` turns it off. Port 0 takes any free port. The protocol has no
     /// login and no encryption, so it must be an address of this machine, and serves only databases without users.
     pub line: Option<SocketAddr>,
-    /// The certificate. Without one, clients cannot use TLS; with one, HTTP is HTTPS only.
+    /// The certificate. Without one, clients cannot use TLS; with one, HTTP is HTTPS only. A server that other machines
+    /// reach should have one.
     pub tls: Option<TlsFiles>,
     /// Whether clients of the wire protocol without TLS are refused.
     pub requires_tls: bool,
@@ -50,13 +51,15 @@ pub struct ServerLogs {
 /// The limits of a server. Each protects it from one kind of client.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// The most connections of each protocol at a time, with those that have not logged in.
+    /// The most connections of each protocol at a time, with those that have not logged in. Each takes an open file, so
+    /// the process should be allowed to open more files than this.
     pub connections_max: usize,
     /// The most statements that the engine runs at a time, over all protocols. More statements wait.
     pub running_max: usize,
     /// The most statements that wait. More statements fail.
     pub waiting_max: usize,
     /// How long an open transaction may wait for its next statement before its session ends. Zero is no limit.
+    /// A server with many writers should have one, because an open transaction keeps its rows from others.
     pub idle_transaction_timeout: Duration,
     /// The most bytes of one message or request body.
     pub message_bytes_max: usize,
@@ -64,7 +67,8 @@ pub struct ServerLimits {
     pub login_timeout: Duration,
     /// How long a client may take to read its answer, or to send the next part of its COPY, before its connection ends.
     pub stalled_timeout: Duration,
-    /// How long running statements may go on after the server was told to stop.
+    /// How long running statements may go on after the server was told to stop. It should be shorter than the time
+    /// after which the supervisor of the process kills it.
     pub stop_patience: Duration,
 }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_exec::batch::BatchSource;
 use rowmill_exec::join::JoinMetrics;
-use rowmill_exec::operator::{Environment, Operator, Running};
+use rowmill_exec::operator::{Environment, Operator, RunningPlan};
 use rowmill_exec::scan::ScanMetrics;
 use rowmill_expr::functions;
 use rowmill_plan::{Constant, Node};
@@ -121,7 +121,7 @@ pub(crate) struct EngineQuery {
     /// The progress of the scans, in the order of the plan.
     progress: Vec<Arc<ScanProgress>>,
     /// The operators that ran last, for their measurements.
-    last: Mutex<Option<Arc<Running>>>,
+    last: Mutex<Option<Arc<RunningPlan>>>,
 }
 
 impl EngineQuery {
@@ -185,7 +185,7 @@ impl EngineQuery {
     }
 
     /// Prepares the operators and connects the progress of each scan to its metrics.
-    pub(crate) fn begin(&self) -> Result<Arc<Running>> {
+    pub(crate) fn begin(&self) -> Result<Arc<RunningPlan>> {
         let (physical, context) = (&self.physical, &self.context);
         let (batch_rows, threads) = (context.settings.number("batch_rows") as usize, context.settings.threads());
         let mut foreign: BTreeMap<usize, Arc<dyn BatchSource>> = BTreeMap::new();
@@ -206,7 +206,7 @@ impl EngineQuery {
             recursion_max: context.settings.number("recursion_max"),
             early_filters: context.settings.flag("early_filters"),
         };
-        let running = Arc::new(Running::new(&physical.root, &environment)?);
+        let running = Arc::new(RunningPlan::new(&physical.root, &environment)?);
         // `each_scan` visits the scans in the order of the plan, the order in which `over` made their progress.
         let mut progress = self.progress.iter();
         running.operator.each_scan(&mut |metrics| {

@@ -132,7 +132,7 @@ impl ConnectionList {
     }
 
     /// How many connections have been entered since the database was opened.
-    pub fn entered(&self) -> u64 {
+    pub(crate) fn entered(&self) -> u64 {
         self.entered.load(Ordering::Relaxed)
     }
 
@@ -163,7 +163,7 @@ impl ConnectionList {
 
 impl OpenConnection {
     /// What the connection does at the moment.
-    pub fn activity(&self) -> ConnectionActivity {
+    pub(crate) fn activity(&self) -> ConnectionActivity {
         self.now.lock().clone()
     }
 

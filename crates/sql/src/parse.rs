@@ -364,7 +364,7 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
     let mut cursor = TextCursor::new(sql);
     tokens
         .split(|token| token.token == Token::SemiColon)
-        .filter_map(|tokens| Section::new(tokens, &mut cursor))
+        .filter_map(|tokens| StatementTokens::new(tokens, &mut cursor))
         .map(|section| {
             let section = section.map_err(|error| placed(error, sql, TextPosition { line: 1, column: 1 }))?;
             let (range, begin) = (section.range.clone(), position_of(section.tokens[0].span.start));
@@ -406,14 +406,14 @@ fn refuse_glued(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
 }
 
 /// The tokens between two semicolons.
-struct Section<'t> {
+struct StatementTokens<'t> {
     tokens: &'t [TokenWithSpan],
     range: Range<usize>,
     query: Option<Range<usize>>,
     refresh: Option<RefreshClause>,
 }
 
-impl<'t> Section<'t> {
+impl<'t> StatementTokens<'t> {
     /// Returns the tokens without white space at both ends, or `None` if there are no others.
     fn new(tokens: &'t [TokenWithSpan], cursor: &mut TextCursor<'_>) -> Option<Result<Self>> {
         let first = tokens.iter().position(is_text)?;
@@ -430,7 +430,7 @@ impl<'t> Section<'t> {
         let query_end = clause.map(|clause| cursor.offset(tokens[clause.start].span.start) - start);
         let end = cursor.offset(tokens[tokens.len() - 1].span.end);
         let query = query_start.map(|query| query..query_end.unwrap_or(end - start));
-        Some(Ok(Section { tokens, range: start..end, query, refresh }))
+        Some(Ok(StatementTokens { tokens, range: start..end, query, refresh }))
     }
 
     fn parse(self, sql: &str, levels: u64, settings: &Settings) -> Result<Statement> {

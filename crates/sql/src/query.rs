@@ -27,7 +27,7 @@ use crate::outcome::{ProgressFn, RowStream};
 use crate::session::Work;
 use crate::statement_cache::{CachedPlan, MadeFor};
 
-pub(crate) use running::Running;
+pub(crate) use running::RunningQuery;
 
 /// A query that is ready to run.
 pub(crate) struct ReadyQuery {
@@ -44,7 +44,7 @@ impl ReadyQuery {
     /// Starts the operators.
     pub(crate) fn start(self, progress: Option<ProgressFn>, started: Instant) -> RowStream {
         let schema = Arc::clone(self.schema());
-        RowStream::new(schema, Running::start(self, progress, started))
+        RowStream::new(schema, RunningQuery::start(self, progress, started))
     }
 }
 

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// The rounds of new verifiers, as in PostgreSQL.
-pub const ITERATIONS: u32 = 4_096;
+const ITERATIONS: u32 = 4_096;
 /// The rounds that we compute at most, because a client decides when they are computed.
 const ITERATIONS_MAX: u32 = 1_000_000;
 /// The bytes of a new salt, as in PostgreSQL.
@@ -43,7 +43,7 @@ pub struct ScramVerifier {
 
 impl ScramVerifier {
     /// Makes the verifier of a password, with a random salt.
-    pub fn of_password(password: &str) -> Result<ScramVerifier> {
+    pub(crate) fn of_password(password: &str) -> Result<ScramVerifier> {
         let mut salt = vec![0; SALT_BYTES];
         getrandom::fill(&mut salt).map_err(|error| Error::internal(format!("no random bytes: {error}")))?;
         Ok(ScramVerifier::with_salt(password, salt, ITERATIONS))

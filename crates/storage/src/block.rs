@@ -108,7 +108,7 @@ pub struct StoredChunk {
 
 impl StoredChunk {
     /// Makes a chunk that was just written. No commit may name it yet.
-    pub fn private(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
+    pub(crate) fn private(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
         let (fate, verified, head) = (AtomicU64::new(PRIVATE), AtomicBool::new(false), OnceLock::new());
         let (paths, verified_parts) = (OnceLock::new(), Mutex::default());
         StoredChunk { column, file, extent, fate, verified, head, paths, verified_parts, freed }
@@ -367,7 +367,7 @@ impl Block {
 
     /// What the block can say about a path of the documents in `table`'s column at `index` without reading them. `None`
     /// if the block is older than the column.
-    pub fn path_answer(&self, table: &TableDef, index: usize, keys: &[String]) -> Result<Option<PartAnswer>> {
+    pub(crate) fn path_answer(&self, table: &TableDef, index: usize, keys: &[String]) -> Result<Option<PartAnswer>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
         if let Some(Some(paths)) = stored.paths.get() {

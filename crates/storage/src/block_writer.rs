@@ -17,7 +17,8 @@ use crate::chunk;
 use crate::column_file::ColumnFile;
 use crate::open_run::value_bytes;
 
-/// The maximum number of rows of a block.
+/// The maximum number of rows of a block. The place of a row then fits the 20 bits that sorts and groupings have for
+/// it, and a column of eight bytes takes at most 4 MiB.
 pub const ROWS_PER_BLOCK_MAX: usize = 1 << 19;
 
 /// The memory for encoding a column, in multiples of its values: the values, and as much again for the distinct ones.

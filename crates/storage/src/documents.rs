@@ -29,7 +29,7 @@ pub(crate) mod scalar;
 mod tests;
 mod walk;
 
-pub use directory::PartAnswer;
+pub(crate) use directory::PartAnswer;
 pub(crate) use directory::PathDirectory;
 pub use scalar::PartType;
 

@@ -54,7 +54,7 @@ pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_bloc
 pub use calendar::{date_of_moment, moment_of_date};
 pub use column_file::ColumnFile;
 pub use column_part::{ColumnPart, FoundPart, PartForm, PartReader, PlannedParts, WantedPart, stored_part};
-pub use documents::{PartAnswer, PartType};
+pub use documents::PartType;
 pub use extent::{Extent, PAGE_BYTES};
 pub use floats::canonical_floats;
 pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};
@@ -72,4 +72,4 @@ pub use statistics::{
 pub use time_order::{TimeOrdered, time_order, times_of};
 pub use time_table::{CalendarUnit, TimeTableDef, TimeToLive};
 pub use unique_integers::has_unique_integers;
-pub use wide::{WIDE_BYTES, of_ordered_bytes, ordered_bytes};
+pub use wide::{WIDE_BYTES, of_ordered_bytes};

@@ -19,9 +19,11 @@ use crate::run_codec::{self, RunDecoder};
 use crate::schema::TableDef;
 use crate::time_order::times_of;
 
-/// This many runs of one tier are joined into one run of the next tier.
+/// This many runs of one tier are joined into one run of the next tier. A row is copied at most six times until its run
+/// has 2^16 rows, and a scan meets at most seven runs of each tier.
 const FAN_IN: usize = 8;
-/// A run of this many rows is large enough to be scanned by itself and is not joined again.
+/// A run of this many rows is large enough to be scanned by itself and is not joined again. The rest of a bulk load
+/// becomes a block from as many rows on (the setting `small_block_rows`).
 const JOINED_ROWS_MAX: usize = 1 << 16;
 /// A run of this many bytes is not joined again, because a run is one value of the base.
 const JOINED_BYTES_MAX: u64 = 32 << 20;

@@ -31,10 +31,12 @@ pub use collector::{SAMPLE_ROWS, StatisticsCollector};
 pub use registers::cardinality;
 pub use value_keys::{VALUE_KEY_BYTES_MAX, ValueKeys};
 
-/// The maximum number of frequent values.
+/// The maximum number of frequent values. Each other value then has less than a hundredth of the rows, as a bucket of
+/// the histogram has.
 pub const FREQUENT_MAX: usize = 100;
 
-/// The maximum number of buckets of the histogram.
+/// The maximum number of buckets of the histogram. Each then has a hundredth of the rows, which bounds the error of an
+/// estimate at each end of a range.
 pub const BUCKETS_MAX: usize = 100;
 
 /// The estimated share of rows with one value, for a column without statistics.

@@ -21,7 +21,7 @@ use crate::source::TableSource;
 const VALUES_PER_ROW_MAX: u64 = 64;
 /// The number of possible values up to which we try a proof: 16 MiB of bits.
 const VALUES_MAX: u64 = 1 << 27;
-/// The number of rows that are decoded at a time.
+/// The number of rows that are decoded at a time. They take 128 KiB, an eighth of the second-level cache.
 const PIECE_ROWS: usize = 1 << 14;
 
 /// Whether the column at position `column` holds integers or dates that are proven to be unique and not NULL. Returns

@@ -29,7 +29,7 @@ const MINUS_ONE: u8 = 127;
 
 /// Returns the bytes of a number in keys and rows of keyed tables.
 #[inline]
-pub fn ordered_bytes(value: i256) -> [u8; WIDE_BYTES] {
+pub(crate) fn ordered_bytes(value: i256) -> [u8; WIDE_BYTES] {
     let mut bytes = value.to_be_bytes();
     bytes[0] ^= 1 << 7;
     bytes

@@ -15,7 +15,8 @@ use crate::keyed::{IndexOrder, RowBatch};
 use crate::keyed_rows::{cursor, next_rows};
 use crate::transaction::Transaction;
 
-/// Rows read at a time.
+/// Rows read at a time. A column of numbers then takes 8 KiB, so that a hundred columns fit the second-level cache, and
+/// the cost of a call is shared by a thousand rows.
 const ROWS_AT_ONCE: usize = 1024;
 
 impl Transaction {

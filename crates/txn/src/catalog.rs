@@ -224,7 +224,7 @@ impl Catalog {
     }
 
     /// The owners and the rights of all objects that have any.
-    pub fn all_access(&self) -> impl Iterator<Item = &Arc<ObjectAccess>> {
+    pub(crate) fn all_access(&self) -> impl Iterator<Item = &Arc<ObjectAccess>> {
         self.access.values()
     }
 
@@ -392,7 +392,7 @@ impl Catalog {
     }
 
     /// The macro with `id`.
-    pub fn macro_by_id(&self, id: ViewId) -> Option<&Arc<MacroDef>> {
+    pub(crate) fn macro_by_id(&self, id: ViewId) -> Option<&Arc<MacroDef>> {
         self.macros.get(&id)
     }
 
@@ -427,7 +427,7 @@ impl Catalog {
     }
 
     /// Returns the type with this id.
-    pub fn type_by_id(&self, id: ViewId) -> Option<&Arc<TypeDef>> {
+    pub(crate) fn type_by_id(&self, id: ViewId) -> Option<&Arc<TypeDef>> {
         self.types.get(&id)
     }
 

@@ -44,7 +44,7 @@ const ITEMS_EXPECTED_MAX: usize = 64;
 
 impl CommitChange {
     /// Encodes the log record of commit `at`, which follows `before`. The bytes are appended to `buffer`.
-    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<Record<'_>> {
+    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<LogRecord<'_>> {
         let mut out = Writer::behind(buffer);
         out.u64(at.0).bytes_of(|out| meta.write(out));
         let definitions = definitions(&before.catalog, &self.catalog)?;
@@ -66,7 +66,7 @@ impl CommitChange {
         if let Some((few, _)) = keyed.take_if(|(_, bytes)| *bytes <= SLICE_BYTES) {
             encode_keyed(few, &mut out, |_| Ok(()))?;
         }
-        Ok(Record { bytes: out.finish(), keyed })
+        Ok(LogRecord { bytes: out.finish(), keyed })
     }
 }
 
@@ -299,13 +299,13 @@ const SLICE_BYTES: usize = 128 << 10;
 
 /// A record of the log, ready to be written.
 #[derive(Debug)]
-pub(crate) struct Record<'c> {
+pub(crate) struct LogRecord<'c> {
     bytes: Vec<u8>,
     /// Keyed rows that follow `bytes`, and the length of their encoding. `None` if `bytes` holds them already.
     keyed: Option<(&'c WriteSet, usize)>,
 }
 
-impl Payload for Record<'_> {
+impl Payload for LogRecord<'_> {
     fn bytes(&self) -> usize {
         self.bytes.len() + self.keyed.map_or(0, |(_, bytes)| bytes)
     }
@@ -325,9 +325,9 @@ impl Payload for Record<'_> {
     }
 }
 
-impl From<Record<'_>> for Vec<u8> {
+impl From<LogRecord<'_>> for Vec<u8> {
     /// Returns the buffer, so that the next record can use its memory.
-    fn from(record: Record<'_>) -> Vec<u8> {
+    fn from(record: LogRecord<'_>) -> Vec<u8> {
         record.bytes
     }
 }

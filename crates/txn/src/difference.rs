@@ -34,7 +34,7 @@ const KEYS_AT_ONCE: usize = 64;
 /// Makes one batch that turns a base with the state `before` into one with the state `after`.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
     let mut batch = of_tables(before, after)?;
-    ChangedRows::between(before, after).append_to(&mut batch, u64::MAX);
+    ChangedEntries::between(before, after).append_to(&mut batch, u64::MAX);
     Ok(batch)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBat
 pub(crate) struct DifferenceInParts {
     /// The batch of everything except keyed rows, until it is part of the first batch.
     first: Option<WriteBatch>,
-    rows: ChangedRows,
+    rows: ChangedEntries,
     /// The commit of the base that the batches are for.
     behind: CommitId,
     part_bytes: u64,
@@ -56,7 +56,7 @@ impl DifferenceInParts {
     pub(crate) fn new(before: &Snapshot, after: &Snapshot, broker: &Broker) -> Result<DifferenceInParts> {
         Ok(DifferenceInParts {
             first: Some(of_tables(before, after)?),
-            rows: ChangedRows::between(before, after),
+            rows: ChangedEntries::between(before, after),
             behind: before.commit,
             part_bytes: (broker.limit_bytes() / PART_SHARE).max(PART_BYTES_MIN),
             memory: broker.reservation("a checkpoint"),
@@ -85,7 +85,7 @@ impl Iterator for DifferenceInParts {
 
 /// The keyed rows and index entries that changed between two states, in the order of indexes and keys.
 #[derive(Debug)]
-struct ChangedRows {
+struct ChangedEntries {
     store: Arc<KeyedStore>,
     /// Rows that commits after the first one, up to the second one, changed.
     commits: (CommitId, CommitId),
@@ -96,11 +96,11 @@ struct ChangedRows {
     rows: VersionBatch,
 }
 
-impl ChangedRows {
-    fn between(before: &Snapshot, after: &Snapshot) -> ChangedRows {
+impl ChangedEntries {
+    fn between(before: &Snapshot, after: &Snapshot) -> ChangedEntries {
         let commits = (before.keyed.commit(), after.keyed.commit());
         let indexes: Vec<IndexId> = if commits.0 == commits.1 { Vec::new() } else { index_ids(after).collect() };
-        ChangedRows {
+        ChangedEntries {
             store: Arc::clone(after.keyed.store()),
             commits,
             current: None,

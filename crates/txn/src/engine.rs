@@ -170,8 +170,8 @@ impl Engine {
         Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options, None)
     }
 
-    /// A database over a disk and a base of the caller, with a log in short segments. It is meant for tests that inject
-    /// faults.
+    /// A database over a disk and a base of the caller, with a log in short segments. Only tests that inject faults
+    /// should use it.
     pub fn over(disk: Arc<dyn Disk>, base: Arc<dyn OrderedBase>, settings: Settings) -> Result<Arc<Engine>> {
         Engine::start(None, disk, base, None, OpenOptions { settings, ..OpenOptions::default() }, Some(SHORT_LOG))
     }
@@ -294,7 +294,7 @@ impl Engine {
         Arc::clone(&self.core)
     }
 
-    /// Begins a transaction over the last committed state.
+    /// Begins a transaction over the last committed state. It keeps what it reads, so callers should end it soon.
     pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
         relieve_at_once(self);
         let base = self.snapshot()?;
@@ -441,7 +441,8 @@ impl Core {
         self.journal.latest()
     }
 
-    /// Returns the last commit of the writing process. The snapshot holds a read of the base for as long as it lives.
+    /// Returns the last commit of the writing process. The snapshot holds a read of the base for as long as it lives,
+    /// so callers should drop it soon.
     ///
     /// We start from the state that was loaded last and apply the records that the log has after it. That state keeps
     /// no read of the base. It is still safe to use unless the base is newer: then only a commit that the base does not

@@ -14,7 +14,8 @@ use crate::keyed::{REFERENCE_COLUMNS_MAX, RowBatch, TableCodec};
 use crate::keyed_tables::IndexSpec;
 use crate::transaction::Transaction;
 
-/// Rows read at a time when a new foreign key is checked.
+/// Rows read at a time when a new foreign key is checked. A column of numbers then takes 8 KiB, so that a hundred
+/// columns fit the second-level cache, and the cost of a call is shared by a thousand rows.
 const ROWS_AT_ONCE: usize = 1024;
 
 impl Transaction {

@@ -79,7 +79,8 @@ pub(crate) struct Published {
     shown_behind: Option<Position>,
 }
 
-/// The memory of longer records is not kept.
+/// The memory of longer records is not kept. Few commits are so long, and each of them would hold its memory until the
+/// next commit.
 const RECORD_BYTES_KEPT_MAX: usize = 1 << 20;
 
 /// Tracks for how long commits that no caller waits for have not been on disk.

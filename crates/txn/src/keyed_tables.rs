@@ -9,7 +9,8 @@ use rowmill_storage::{CheckDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, Table
 use crate::keyed::{RowBatch, index_head};
 use crate::transaction::Transaction;
 
-/// Rows read at a time to build a new index.
+/// Rows read at a time to build a new index. A column of numbers then takes 8 KiB, so that a hundred columns fit the
+/// second-level cache, and the cost of a call is shared by a thousand rows.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// An index to be created: an [`IndexDef`] without an id.

@@ -128,5 +128,5 @@ pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use table_order::TableOrder;
 pub use transaction::{Savepoint, Transaction};
-pub use types::{TypeDef, each_type_id};
+pub use types::TypeDef;
 pub use vacuum::Vacuumed;

@@ -530,7 +530,7 @@ impl Log {
     }
 
     /// The position up to which the stream is on disk.
-    pub fn synced(&self) -> Position {
+    pub(crate) fn synced(&self) -> Position {
         Position(self.synced.load(Ordering::Acquire))
     }
 

@@ -21,7 +21,8 @@ use crate::keyed_rows::next_rows;
 use crate::parents::{Sought, find_parent, find_unique, foreign_keys};
 use crate::transaction::Transaction;
 
-/// Child rows that are read at a time when they follow their parent.
+/// Child rows that are read at a time when they follow their parent. A column of numbers then takes 8 KiB, so that a
+/// hundred columns fit the second-level cache, and the cost of a call is shared by a thousand rows.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// Rows that must be checked when the statement ends.

@@ -16,7 +16,8 @@ use crate::catalog::Catalog;
 use crate::renumbering::{MOVED_ROW_BYTES, RowNumbering};
 use crate::snapshot::TableSnapshot;
 
-/// How often a refresh that waits for another one looks whether it was cancelled.
+/// How often a refresh that waits for another one looks whether it was cancelled. A cancelled statement should end
+/// within a tenth of a second.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The translations of row numbers that the state of a base table needs may take one part in this many of the memory
@@ -119,7 +120,7 @@ impl Refreshes {
     }
 
     /// Forgets the rows of base tables, so that they hold no space. The next refreshes read more.
-    pub fn forget_bases(&self) {
+    pub(crate) fn forget_bases(&self) {
         self.0.lock().values_mut().for_each(|view| view.base = None);
     }
 }

@@ -22,7 +22,8 @@ use crate::engine::Engine;
 use crate::keyed::KeyedRow;
 use crate::transaction::Transaction;
 
-/// Number of values that are set aside together.
+/// Number of values that are set aside together, as in PostgreSQL. One of 32 values then needs a commit, and a process
+/// that dies loses at most 31.
 const SET_ASIDE: u64 = 32;
 
 /// Number of attempts on a sequence that other transactions write to at the same time.

@@ -190,7 +190,7 @@ pub(crate) fn rewrite(
     for places in cut(order.len(), engine.rows_per_block()) {
         stop.check()?;
         let own = exchanges.then(|| &old[places.clone()]);
-        let rows = OrderedRows::new(def, &parts, &order[places.clone()], own);
+        let rows = MergedRows::new(def, &parts, &order[places.clone()], own);
         let block = write_numbered(engine, def, &rows, rows.numbers(), stop)?;
         made.push((places, Arc::new(block)));
     }
@@ -258,7 +258,7 @@ fn cut(rows: usize, block_rows: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Rows of several blocks in the order of a new one.
-struct OrderedRows<'a> {
+struct MergedRows<'a> {
     def: &'a TableDef,
     /// Parts that have rows of the block, with the positions of these rows, ascending.
     parts: Vec<(&'a MergedBlock, Vec<u32>)>,
@@ -268,7 +268,7 @@ struct OrderedRows<'a> {
     own_numbers: Option<&'a [u64]>,
 }
 
-impl<'a> OrderedRows<'a> {
+impl<'a> MergedRows<'a> {
     fn new(def: &'a TableDef, parts: &'a [MergedBlock], rows: &[u32], own_numbers: Option<&'a [u64]>) -> Self {
         let mut sorted: Vec<(u32, u32)> = rows.iter().copied().zip(0..).collect();
         sorted.sort_unstable();
@@ -286,7 +286,7 @@ impl<'a> OrderedRows<'a> {
             }
             (rest, offset) = (others, end);
         }
-        OrderedRows { def, parts: taken, order: UInt32Array::from(order), own_numbers }
+        MergedRows { def, parts: taken, order: UInt32Array::from(order), own_numbers }
     }
 
     /// The range of the row numbers. Without numbers of their own, the rows are numbered from 0.
@@ -298,7 +298,7 @@ impl<'a> OrderedRows<'a> {
     }
 }
 
-impl BlockSource for OrderedRows<'_> {
+impl BlockSource for MergedRows<'_> {
     fn rows(&self) -> usize {
         self.order.len()
     }

@@ -44,7 +44,7 @@ impl TypeDef {
 }
 
 /// Calls `take` with the id of every type of the catalog that `kind` contains.
-pub fn each_type_id(kind: &SqlType, take: &mut dyn FnMut(ViewId)) {
+pub(crate) fn each_type_id(kind: &SqlType, take: &mut dyn FnMut(ViewId)) {
     match kind {
         SqlType::Numbered(numbered) => {
             if let Some(labels) = numbered.labels().filter(|labels| labels.id() > 0) {

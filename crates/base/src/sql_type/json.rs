@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field};
 use super::SqlType;
 
 /// The name of the only field.
-pub const JSON_FIELD: &str = "\0json";
+const JSON_FIELD: &str = "\0json";
 
 /// The key of a field's metadata under which Arrow names an extension type.
 pub const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";

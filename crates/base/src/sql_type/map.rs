@@ -11,10 +11,10 @@ use arrow_schema::{DataType, Field};
 use super::SqlType;
 
 /// The name of the field of the key.
-pub const MAP_KEY_FIELD: &str = "\0key";
+const MAP_KEY_FIELD: &str = "\0key";
 
 /// The name of the field of the value.
-pub const MAP_VALUE_FIELD: &str = "\0value";
+const MAP_VALUE_FIELD: &str = "\0value";
 
 /// The Arrow type that carries maps in memory.
 pub fn map_arrow(key: DataType, value: DataType) -> DataType {

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::axis::Axis;
-use super::request::{Chart, Series};
+use super::request::{Chart, ChartSeries};
 use super::sample::SampledValues;
 use crate::style::Tone;
 
@@ -103,7 +103,7 @@ fn row_of(axis: &Axis, value: f64, lines: usize) -> usize {
 fn draw_series(
     canvas: &mut Canvas,
     (x_axis, xs): (&Axis, &[f64]),
-    (y_axis, series): (&Axis, &Series<'_>),
+    (y_axis, series): (&Axis, &ChartSeries<'_>),
     number: usize,
 ) {
     let (wide, high) = (canvas.columns * DOTS_WIDE - 1, canvas.lines * DOTS_HIGH - 1);

@@ -38,7 +38,7 @@ impl ChartRequest {
 
 /// A column of numbers that is drawn.
 #[derive(Clone, Debug)]
-pub(super) struct Series<'s> {
+pub(super) struct ChartSeries<'s> {
     pub(super) name: &'s str,
     pub(super) values: &'s [f64],
 }
@@ -49,7 +49,7 @@ pub(super) struct Chart<'s> {
     pub(super) kind: ChartKind,
     /// The column along the axis. `None` stands for the numbers of the rows.
     pub(super) x: Option<&'s SampledColumn>,
-    pub(super) series: Vec<Series<'s>>,
+    pub(super) series: Vec<ChartSeries<'s>>,
     pub(super) rows: usize,
     /// The distance of the rows.
     pub(super) stride: u64,
@@ -68,7 +68,7 @@ impl<'s> Chart<'s> {
             0 | 1 => sample.columns.iter().filter(|column| is_number(column) && !is_same(x, column)).collect(),
             _ => named[1..].to_vec(),
         };
-        let series: Vec<Series<'_>> = numbers.into_iter().map(series).collect::<Result<_>>()?;
+        let series: Vec<ChartSeries<'_>> = numbers.into_iter().map(series).collect::<Result<_>>()?;
         if series.is_empty() {
             let error = Error::new(ErrorKind::InvalidParameter, "the result has no column of numbers to draw");
             return Err(error.hint("for example: SELECT page, COUNT(*) FROM visits GROUP BY page \\plot"));
@@ -109,9 +109,9 @@ fn is_same(x: Option<&SampledColumn>, column: &SampledColumn) -> bool {
     x.is_some_and(|x| std::ptr::eq(x, column))
 }
 
-fn series(column: &SampledColumn) -> Result<Series<'_>> {
+fn series(column: &SampledColumn) -> Result<ChartSeries<'_>> {
     match &column.values {
-        SampledValues::Numbers(values) => Ok(Series { name: &column.name, values }),
+        SampledValues::Numbers(values) => Ok(ChartSeries { name: &column.name, values }),
         _ => {
             let message = format!("the column \"{}\" has no numbers, so it cannot be drawn", column.name);
             Err(Error::new(ErrorKind::DatatypeMismatch, message))

@@ -20,8 +20,8 @@ pub(super) static MOMENTS: &[Aggregation] = &[
     },
     Aggregation {
         spec: AggregateSpec {
-            doc: "How heavy the tails of the values are, for a sample; 0 for a normal distribution, NULL for fewer than \
-                  four values.",
+            doc: "How heavy the tails of the values are, for a sample; 0 for a normal distribution, NULL for fewer \
+                  than four values.",
             example: ("round(kurtosis(x), 4) FROM (VALUES (1), (2), (3), (9)) AS t(x)", "3.0144"),
             ..AggregateSpec::new("kurtosis", double)
         },

@@ -41,7 +41,7 @@ struct Gap {
 
 /// What a [`Gaps`] needs to know about the rows of a slice of time, which are in the order of keys and buckets.
 #[derive(Default)]
-pub(super) struct Section {
+pub(super) struct SliceKeys {
     /// The number of the key of each row. Equal keys have equal numbers.
     pub(super) keys: Vec<u32>,
     /// The beginning of the bucket of each row.
@@ -55,7 +55,7 @@ pub(super) struct Section {
 /// The keys of the rows that are being read.
 enum GapKeys {
     Bytes(KeyRows),
-    Section(Section),
+    Section(SliceKeys),
 }
 
 impl GapKeys {
@@ -138,7 +138,7 @@ impl Gaps {
     }
 
     /// The rows of a slice of time. Only the source columns of `shape` have their values in `rows`.
-    pub(super) fn of_section(shape: &Arc<FillShape>, rows: RecordBatch, mut section: Section) -> Result<Gaps> {
+    pub(super) fn of_section(shape: &Arc<FillShape>, rows: RecordBatch, mut section: SliceKeys) -> Result<Gaps> {
         let buckets = shape.buckets(shape.plan.buckets.origin)?;
         Ok(Gaps {
             stride: buckets.even_stride(),

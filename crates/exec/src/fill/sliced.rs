@@ -21,7 +21,7 @@ use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Fill as FillPlan;
 use rowmill_storage::times_of;
 
-use super::gaps::{Gaps, Section};
+use super::gaps::{Gaps, SliceKeys};
 use super::slice_order::{KeyedRows, SliceOrder, key_numbers};
 use super::{FillShape, FillWorker, with_schema};
 use crate::batch::{BatchSource, Batches};
@@ -71,7 +71,7 @@ struct CarriedRows {
 /// The rows of one slice in order, with the rows that were carried to it.
 struct SortedSlice {
     rows: RecordBatch,
-    section: Section,
+    section: SliceKeys,
     memory: Reservation,
 }
 
@@ -151,7 +151,7 @@ impl SlicedFill {
             None => Vec::new(),
         };
         let mut places = Vec::with_capacity(order.len() + carried);
-        let mut section = Section { is_last, ..Section::default() };
+        let mut section = SliceKeys { is_last, ..SliceKeys::default() };
         let mut add = |key: u32, row: u32, ticks: i64, is_carried: bool| {
             places.push(row);
             section.keys.push(key);

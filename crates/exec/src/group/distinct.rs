@@ -49,7 +49,6 @@ use super::{GroupRequest, GroupSource, OWNER};
 use crate::batch::{BatchSource, Batches};
 use crate::cache::L2_BYTES;
 use crate::phase::Phase;
-use crate::scan::ScanMetrics;
 use crate::scan::block_state::verdict;
 use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
@@ -233,11 +232,6 @@ impl DistinctCounts {
             next_group: AtomicUsize::new(0),
             other_grouping: Mutex::default(),
         })))
-    }
-
-    /// Counts the reads so far.
-    pub fn metrics(&self) -> &Arc<ScanMetrics> {
-        &self.request.metrics
     }
 
     fn memory(&self) -> Reservation {

@@ -28,7 +28,7 @@ const BUFFERS_MAX: usize = 128;
 
 /// A column in parts, with the memory that they take.
 #[derive(Debug)]
-pub(super) struct ColumnParts {
+pub(super) struct ColumnInParts {
     parts: Vec<ArrayRef>,
     /// The buffers of texts that are already counted.
     held: Held,
@@ -42,9 +42,9 @@ pub(super) struct PartColumn {
     memory: Reservation,
 }
 
-impl ColumnParts {
-    pub(super) fn new(broker: &Broker) -> ColumnParts {
-        ColumnParts { parts: Vec::new(), held: Held::default(), memory: broker.reservation(OWNER) }
+impl ColumnInParts {
+    pub(super) fn new(broker: &Broker) -> ColumnInParts {
+        ColumnInParts { parts: Vec::new(), held: Held::default(), memory: broker.reservation(OWNER) }
     }
 
     /// Adds values. Their memory must be granted before they are kept.
@@ -88,13 +88,13 @@ impl PartColumn {
     /// Joins all `parts`, which must be of type `kind`, into one column. `order` is the order of the arrays in them, if
     /// it is another one.
     pub(super) fn join(
-        parts: &[ColumnParts],
+        parts: &[ColumnInParts],
         order: Option<&[usize]>,
         kind: &DataType,
         broker: &Broker,
     ) -> Result<PartColumn> {
         let mut memory = broker.reservation(OWNER);
-        let mut parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnParts::parts).cloned().collect();
+        let mut parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnInParts::parts).cloned().collect();
         if let Some(order) = order {
             parts = order.iter().map(|part| Arc::clone(&parts[*part])).collect();
         }
@@ -246,10 +246,10 @@ mod tests {
     }
 
     fn joined(parts: &[ArrayRef], broker: &Broker) -> (u64, PartColumn) {
-        let mut column = ColumnParts::new(broker);
+        let mut column = ColumnInParts::new(broker);
         parts.iter().for_each(|part| column.push(part).expect("memory for it"));
         let gathered = column.memory.bytes();
-        let parts_of_all = [column, ColumnParts::new(broker)];
+        let parts_of_all = [column, ColumnInParts::new(broker)];
         let mut column = PartColumn::join(&parts_of_all, None, parts[0].data_type(), broker).expect("memory for it");
         drop(parts_of_all);
         column.recount();
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn values_above_the_memory_limit_are_refused_and_not_kept() {
         let broker = Broker::new(1_000);
-        let mut column = ColumnParts::new(&broker);
+        let mut column = ColumnInParts::new(&broker);
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
         column.push(&values).expect("800 bytes");
         let error = column.push(&values).unwrap_err();

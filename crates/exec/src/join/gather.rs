@@ -8,9 +8,9 @@ use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
 use rowmill_base::{Reservation, Result};
 
-use super::columns::ColumnParts;
+use super::columns::ColumnInParts;
 use super::index::Partitioning;
-use super::keys::{KeyForm, KeyRanges};
+use super::keys::{KeyForm, KeyValueRanges};
 use super::spill::{SideWriter, SpilledSide};
 use super::{HashJoin, JoinKind, OWNER};
 use crate::ordered_join::first_position;
@@ -19,11 +19,11 @@ use crate::ordered_join::first_position;
 #[derive(Debug)]
 pub(super) struct BuildRows {
     /// By [`super::layout::JoinLayout::gathered`].
-    pub(super) columns: Vec<ColumnParts>,
+    pub(super) columns: Vec<ColumnInParts>,
     /// The number of rows of each batch.
     pub(super) batches: Vec<usize>,
     pub(super) rows: usize,
-    pub(super) ranges: KeyRanges,
+    pub(super) ranges: KeyValueRanges,
     /// Memory for the index of the rows.
     pub(super) foreseen: Reservation,
     /// The writer that has all rows, if they do not fit into memory.
@@ -44,7 +44,7 @@ pub(super) struct BuildBatches {
     pub(super) batches: Vec<BuildBatch>,
     /// The parts of all workers, by [`super::layout::JoinLayout::gathered`]. The worker that joins a column drops its
     /// parts, unless the column is a key.
-    pub(super) columns: Vec<Mutex<Vec<ColumnParts>>>,
+    pub(super) columns: Vec<Mutex<Vec<ColumnInParts>>>,
     pub(super) form: KeyForm,
     pub(super) partitioning: Partitioning,
     /// The order in which the batches follow each other, as positions among those of all workers. `None` for the order
@@ -69,7 +69,7 @@ pub(super) struct BuildBatch {
 impl BuildRows {
     /// The bytes of the rows.
     pub(super) fn held_bytes(&self) -> u64 {
-        self.columns.iter().map(ColumnParts::bytes).sum()
+        self.columns.iter().map(ColumnInParts::bytes).sum()
     }
 }
 
@@ -78,10 +78,10 @@ impl HashJoin {
     pub(super) fn gather(&self) -> Result<BuildRows> {
         let broker = self.broker();
         let mut read = BuildRows {
-            columns: self.layout.gathered.iter().map(|_| ColumnParts::new(&broker)).collect(),
+            columns: self.layout.gathered.iter().map(|_| ColumnInParts::new(&broker)).collect(),
             batches: Vec::new(),
             rows: 0,
-            ranges: KeyRanges::new(&self.layout.key_kinds),
+            ranges: KeyValueRanges::new(&self.layout.key_kinds),
             foreseen: broker.reservation(OWNER),
             spilled: None,
         };
@@ -140,7 +140,7 @@ impl HashJoin {
     }
 
     fn gathered_in_memory(&self, read: Vec<BuildRows>) -> Result<BuildBatches> {
-        let mut ranges = KeyRanges::new(&self.layout.key_kinds);
+        let mut ranges = KeyValueRanges::new(&self.layout.key_kinds);
         read.iter().for_each(|read| ranges.merge(&read.ranges));
         let position = self.layout.ordered.as_ref().map(|ordered| self.layout.stored[ordered.position]);
         let order = position.map(|column| batches_in_order(&read, column)).transpose()?;
@@ -159,7 +159,7 @@ impl HashJoin {
             batches.push(BuildBatch { first_row: rows as u32, rows: batch_rows, keys, has_position });
             rows += batch_rows;
         }
-        let columns: Vec<Mutex<Vec<ColumnParts>>> = self.layout.gathered.iter().map(|_| Mutex::default()).collect();
+        let columns: Vec<Mutex<Vec<ColumnInParts>>> = self.layout.gathered.iter().map(|_| Mutex::default()).collect();
         for read in read {
             read.columns.into_iter().zip(&columns).for_each(|(parts, column)| column.lock().push(parts));
         }
@@ -178,7 +178,7 @@ impl HashJoin {
     }
 
     /// The form of keys with these ranges.
-    pub(super) fn key_form(&self, ranges: &KeyRanges) -> KeyForm {
+    pub(super) fn key_form(&self, ranges: &KeyValueRanges) -> KeyForm {
         let (by_columns, is_indexed) = (self.compares_uncertain_keys(), self.request.ordered.is_some());
         KeyForm::new(ranges, self.request.nulls_equal, by_columns, is_indexed)
     }

@@ -11,14 +11,16 @@ use crate::numbers::{self, Width};
 
 /// The least and greatest values of key columns.
 #[derive(Clone, Debug)]
-pub(super) struct KeyRanges {
+pub(super) struct KeyValueRanges {
     /// `None` for a column whose values are not numbers.
     columns: Vec<Option<(Width, Range)>>,
 }
 
-impl KeyRanges {
-    pub(super) fn new(kinds: &[DataType]) -> KeyRanges {
-        KeyRanges { columns: kinds.iter().map(|kind| numbers::width_of(kind).map(|width| (width, None))).collect() }
+impl KeyValueRanges {
+    pub(super) fn new(kinds: &[DataType]) -> KeyValueRanges {
+        KeyValueRanges {
+            columns: kinds.iter().map(|kind| numbers::width_of(kind).map(|width| (width, None))).collect(),
+        }
     }
 
     /// Extends the ranges by the values of `columns`.
@@ -31,7 +33,7 @@ impl KeyRanges {
     }
 
     /// Extends the ranges by those of `other`.
-    pub(super) fn merge(&mut self, other: &KeyRanges) {
+    pub(super) fn merge(&mut self, other: &KeyValueRanges) {
         for (column, other) in self.columns.iter_mut().flatten().zip(other.columns.iter().flatten()) {
             column.1 = both(column.1, other.1);
         }
@@ -76,7 +78,7 @@ pub(super) enum KeyForm {
 impl KeyForm {
     /// Chooses the form for keys with these ranges. With `column_by_column` keys must be compared by columns, so the
     /// form is long. With `is_indexed`, rows are indexed even if there are no keys.
-    pub(super) fn new(ranges: &KeyRanges, nulls_equal: bool, column_by_column: bool, is_indexed: bool) -> KeyForm {
+    pub(super) fn new(ranges: &KeyValueRanges, nulls_equal: bool, column_by_column: bool, is_indexed: bool) -> KeyForm {
         if ranges.columns.is_empty() {
             return if is_indexed { KeyForm::One } else { KeyForm::Every };
         }

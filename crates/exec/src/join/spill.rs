@@ -196,7 +196,7 @@ impl HashJoin {
             return Ok(());
         }
         let mut writer = self.side_writer(JoinSide::Build)?;
-        let mut parts: Vec<_> = read.columns.drain(..).map(super::columns::ColumnParts::into_parts).collect();
+        let mut parts: Vec<_> = read.columns.drain(..).map(super::columns::ColumnInParts::into_parts).collect();
         let mut columns: Vec<_> = parts.iter_mut().map(|(parts, _)| std::mem::take(parts).into_iter()).collect();
         read.foreseen.recount(0);
         for rows in std::mem::take(&mut read.batches) {

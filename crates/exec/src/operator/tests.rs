@@ -16,7 +16,7 @@ use rowmill_plan::{
 use rowmill_storage::TableSource;
 use rowmill_storage::spill::TempSpace;
 
-use super::{Environment, Running};
+use super::{Environment, RunningPlan};
 use crate::collect::collect;
 use crate::testing::TestTable;
 
@@ -47,7 +47,7 @@ fn run(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize) -> RecordBa
         recursion_max: 100,
         early_filters: true,
     };
-    let running = Running::new(root, &environment).expect("a plan");
+    let running = RunningPlan::new(root, &environment).expect("a plan");
     let batches = collect(&running.source, workers).expect("nothing fails");
     concat_batches(running.source.schema(), &batches).expect("batches of one schema")
 }

@@ -21,7 +21,7 @@ use super::block_state::selected;
 use super::{Scan, ScanRequest, TopKey, TopRequest};
 use crate::collect::collect;
 use crate::key_filter::KeyFilter;
-use crate::operator::{Environment, Running};
+use crate::operator::{Environment, RunningPlan};
 use crate::predicate::evaluate;
 
 const KINDS: [SqlType; 6] =
@@ -300,7 +300,7 @@ fn run(root: &Node, table: &Arc<dyn TableSource>) -> (RecordBatch, u64) {
         recursion_max: 100,
         early_filters: true,
     };
-    let running = Running::new(root, &environment).expect("a plan");
+    let running = RunningPlan::new(root, &environment).expect("a plan");
     let batches: Vec<RecordBatch> = running.worker().collect::<rowmill_base::Result<_>>().expect("nothing fails");
     let mut read = 0;
     running.operator.each_scan(&mut |scan| read += scan.rows_read.load(Ordering::Relaxed));

@@ -21,7 +21,7 @@ use super::slice_rows::SliceRows;
 
 /// The rows of a key in the order by key, and the cursors of its bounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct KeyRange {
+struct RowsOfKey {
     first: u32,
     end: u32,
     lower: u32,
@@ -32,7 +32,7 @@ struct KeyRange {
 #[derive(Debug, Default)]
 pub(super) struct KeyRanges {
     /// By the number of the key. Zero for keys that the group does not have.
-    ranges: Vec<KeyRange>,
+    ranges: Vec<RowsOfKey>,
     /// The keys of the group.
     met: Vec<u32>,
     /// Rows before those of the group that prevail at its beginning.
@@ -46,7 +46,7 @@ impl KeyRanges {
     pub(super) fn bytes(&self) -> u64 {
         let numbers = [&self.met, &self.prevailing];
         let numbers = numbers.iter().map(|numbers| numbers.capacity() * size_of::<u32>()).sum::<usize>();
-        let others = self.ranges.capacity() * size_of::<KeyRange>() + self.times.capacity() * size_of::<i64>();
+        let others = self.ranges.capacity() * size_of::<RowsOfKey>() + self.times.capacity() * size_of::<i64>();
         (numbers + others) as u64
     }
 
@@ -61,7 +61,7 @@ impl KeyRanges {
         met: &mut MetRows,
     ) {
         let left_keys = &left.keys[group.clone()];
-        self.ranges.resize(keys, KeyRange::default());
+        self.ranges.resize(keys, RowsOfKey::default());
         self.prevailing.clear();
         self.count(&right.keys[rows.clone()]);
         if let Some(last) = last {
@@ -77,7 +77,7 @@ impl KeyRanges {
             };
             met.push(start, end);
         }
-        self.met.iter().for_each(|key| self.ranges[*key as usize] = KeyRange::default());
+        self.met.iter().for_each(|key| self.ranges[*key as usize] = RowsOfKey::default());
         self.met.clear();
     }
 
@@ -116,7 +116,7 @@ impl KeyRanges {
             let range = &mut self.ranges[*key as usize];
             let count = range.end;
             // The end grows again with each row that gets its place.
-            *range = KeyRange { first, end: first, lower: first, upper: first };
+            *range = RowsOfKey { first, end: first, lower: first, upper: first };
             first += count;
         }
         order.resize(first as usize, 0);
@@ -137,14 +137,14 @@ impl KeyRanges {
 }
 
 #[inline(always)]
-fn place(range: &mut KeyRange, order: &mut [u32], times: &mut [i64], row: usize, time: i64) {
+fn place(range: &mut RowsOfKey, order: &mut [u32], times: &mut [i64], row: usize, time: i64) {
     let place = range.end as usize;
     order[place] = row as u32;
     times[place] = time;
     range.end += 1;
 }
 
-impl KeyRange {
+impl RowsOfKey {
     /// The rows that a left row meets. Moves the cursors there.
     #[inline(always)]
     fn meets(&mut self, times: &[i64], time: i64, reach: (i64, i64), with_prevailing: bool) -> (u32, u32) {

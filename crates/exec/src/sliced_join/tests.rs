@@ -33,7 +33,7 @@ const ID: usize = 3;
 
 /// What a case joins.
 #[derive(Clone, Copy, Debug)]
-enum Choice {
+enum JoinedSides {
     Last { strict: bool, inner: bool },
     Windows { with_prevailing: bool },
 }
@@ -48,7 +48,7 @@ struct SlicedCase {
     /// Whether right rows with less than this value are left out.
     value_min: Option<i64>,
     reach: TimeReach,
-    choice: Choice,
+    choice: JoinedSides,
     group_rows: usize,
     few_rows_max: usize,
     batch_rows: usize,
@@ -88,10 +88,10 @@ impl SlicedCase {
         let is_late = random.random_bool(0.3);
         let lower = random.random_range(-12..8);
         let choice = match random.random_range(0..3) {
-            0 => Choice::Last { strict: random.random(), inner: random.random() },
-            other => Choice::Windows { with_prevailing: other == 1 },
+            0 => JoinedSides::Last { strict: random.random(), inner: random.random() },
+            other => JoinedSides::Windows { with_prevailing: other == 1 },
         };
-        let is_open = matches!(choice, Choice::Last { .. }) && random.random_bool(0.5);
+        let is_open = matches!(choice, JoinedSides::Last { .. }) && random.random_bool(0.5);
         SlicedCase {
             left: side(random, 80, times, keys, is_late),
             right: side(random, 120, times, keys, is_late),
@@ -154,11 +154,11 @@ impl SlicedCase {
         );
         let slices = JoinSlices::of(&left, &right, self.reach, is_bounded).expect("zone maps")?;
         let (result, kinds) = match self.choice {
-            Choice::Last { strict, inner } => {
+            JoinedSides::Last { strict, inner } => {
                 let output = vec![(false, 0), (true, 0), (true, 1)];
                 (SlicedResult::Last { strict, inner, output }, vec![DataType::Int64; 3])
             }
-            Choice::Windows { with_prevailing } => {
+            JoinedSides::Windows { with_prevailing } => {
                 let aggregates = aggregates();
                 let kinds = aggregates.iter().map(|aggregate| aggregate.kind.clone());
                 let kinds = [DataType::Int64].into_iter().chain(kinds).collect();
@@ -218,7 +218,7 @@ impl SlicedCase {
         let within = |row: &&&TimedRow| from.is_none_or(|from| row.time >= from) && row.time <= to;
         let or_null = |value: Option<i64>| value.map_or("NULL".to_owned(), |value| value.to_string());
         match self.choice {
-            Choice::Last { strict, inner } => {
+            JoinedSides::Last { strict, inner } => {
                 let met = same.iter().filter(within).rfind(|row| !strict || row.time < to);
                 match met {
                     None if inner => None,
@@ -228,7 +228,7 @@ impl SlicedCase {
                     }
                 }
             }
-            Choice::Windows { with_prevailing } => {
+            JoinedSides::Windows { with_prevailing } => {
                 let mut met: Vec<&TimedRow> = same.iter().filter(within).copied().collect();
                 if with_prevailing && !same.iter().any(|row| Some(row.time) == from) {
                     met.splice(0..0, same.iter().rev().find(|row| Some(row.time) < from).copied());
@@ -334,7 +334,7 @@ fn each_request_for_memory_may_be_refused() {
 fn a_bound_out_of_range_is_an_error() {
     let mut case = SlicedCase::random(2);
     case.reach = TimeReach { lower: Some(i64::MIN), upper: 0 };
-    case.choice = Choice::Windows { with_prevailing: true };
+    case.choice = JoinedSides::Windows { with_prevailing: true };
     let broker = Broker::new(1 << 30);
     let join = case.join(false, &broker).expect("several slices");
     let error = case.found(join).expect_err("no timestamp is so early");
@@ -344,7 +344,7 @@ fn a_bound_out_of_range_is_an_error() {
 
 #[test]
 fn a_cancelled_join_ends() {
-    let case = SlicedCase { choice: Choice::Windows { with_prevailing: true }, ..SlicedCase::random(2) };
+    let case = SlicedCase { choice: JoinedSides::Windows { with_prevailing: true }, ..SlicedCase::random(2) };
     let broker = Broker::new(1 << 30);
     let join = case.join(false, &broker).expect("several slices");
     join.request.cancel.cancel();

@@ -28,16 +28,16 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The least and the greatest number of a key column whose type has numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KeyRange {
+pub(super) struct KeyNumberRange {
     least: u128,
     most: u128,
     has_null: bool,
 }
 
-impl KeyRange {
+impl KeyNumberRange {
     /// A range without values.
-    pub(super) fn empty() -> KeyRange {
-        KeyRange { least: u128::MAX, most: 0, has_null: false }
+    pub(super) fn empty() -> KeyNumberRange {
+        KeyNumberRange { least: u128::MAX, most: 0, has_null: false }
     }
 
     /// Adds the values of a column. Its type must have numbers.
@@ -48,7 +48,7 @@ impl KeyRange {
             (SortNumbers::Narrow(numbers), None) => {
                 let ends =
                     numbers.iter().fold((u64::MAX, 0), |(least, most), number| (least.min(*number), most.max(*number)));
-                self.join(KeyRange { least: ends.0.into(), most: ends.1.into(), has_null: false });
+                self.join(KeyNumberRange { least: ends.0.into(), most: ends.1.into(), has_null: false });
             }
             (SortNumbers::Narrow(numbers), Some(nulls)) => {
                 nulls.valid_indices().for_each(|row| self.add_number(numbers[row].into()));
@@ -66,7 +66,7 @@ impl KeyRange {
     }
 
     /// Adds the values of another range.
-    pub(super) fn join(&mut self, other: KeyRange) {
+    pub(super) fn join(&mut self, other: KeyNumberRange) {
         self.least = self.least.min(other.least);
         self.most = self.most.max(other.most);
         self.has_null |= other.has_null;
@@ -83,7 +83,7 @@ impl KeyRange {
 #[derive(Debug)]
 struct CodedColumn {
     column: usize,
-    range: KeyRange,
+    range: KeyNumberRange,
     bits: u32,
     /// The number of bits in the entry below this column.
     shift: u32,
@@ -100,7 +100,7 @@ impl CodedColumn {
         }
         // With NULLs first, code 0 is NULL and values start at 1. With NULLs last, NULL is one above the greatest
         // value.
-        let KeyRange { least, most, has_null } = self.range;
+        let KeyNumberRange { least, most, has_null } = self.range;
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         let first = u128::from(has_null && self.nulls_first);
         let null = if self.nulls_first { 0 } else { most.saturating_sub(least) + u128::from(least <= most) };
@@ -177,7 +177,7 @@ impl EntryLayout {
     pub(super) fn new(
         partition: &[usize],
         order: &[SortKey],
-        ranges: &[Option<KeyRange>],
+        ranges: &[Option<KeyNumberRange>],
         schema: &arrow::datatypes::Schema,
         place_bits: u32,
     ) -> Result<EntryLayout> {
@@ -261,7 +261,7 @@ impl EntryLayout {
 
 /// Lays out key columns as codes, with the last key in the lowest bits. Returns the columns and their total bits.
 /// `None` if a column has no numbers or the codes need more than 128 bits.
-fn coded(keys: &[SortKey], ranges: &[Option<KeyRange>]) -> Option<(Vec<CodedColumn>, u32)> {
+fn coded(keys: &[SortKey], ranges: &[Option<KeyNumberRange>]) -> Option<(Vec<CodedColumn>, u32)> {
     let mut shift = 0_u32;
     let mut columns = Vec::new();
     // The last key gets the lowest bits, so that the first key decides first.

@@ -22,7 +22,7 @@ use super::held::HeldRows;
 use super::nth::{NthRow, nth_rows};
 use super::rank::{ranks, tiles};
 use super::regroup::regroup;
-use super::running::Running;
+use super::running::RunningStates;
 use super::shift::shifted;
 use super::sorted::SortedRows;
 use super::total::{can_mask_distinct, counts, folds, totals};
@@ -38,7 +38,7 @@ pub(super) struct Evaluation<'a> {
     pub(super) temp: &'a TempSpace,
     pub(super) cancel: &'a Cancel,
     /// The state that goes on from stretch to stretch of a partition, if the rows are such a stretch.
-    pub(super) running: Option<RefCell<Running>>,
+    pub(super) running: Option<RefCell<RunningStates>>,
     /// Columns in the order of the rows. Each is gathered when it is first needed.
     pub(super) columns: RefCell<BTreeMap<usize, ArrayRef>>,
 }

@@ -83,9 +83,7 @@ pub(super) fn first_call(call: &WindowCall, are_peers: bool) -> (WindowCall, Sec
         WindowFunction::Aggregate(_) | WindowFunction::Nth { nth: FrameRow::First | FrameRow::Last, .. }
             if is_partition(&call.frame, are_peers) =>
         {
-            let (start, end) = (FrameBound::Unbounded, FrameBound::CurrentRow);
-            let frame = WindowFrame { unit: FrameUnit::Rows, start, end, exclude: FrameExclude::NoOthers };
-            (WindowCall { frame, ..call.clone() }, SecondPass::Last)
+            (WindowCall { frame: WindowFrame::up_to_current(FrameUnit::Rows), ..call.clone() }, SecondPass::Last)
         }
         _ => (call.clone(), SecondPass::Same),
     }

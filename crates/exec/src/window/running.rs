@@ -124,15 +124,15 @@ pub(super) struct RunningState {
 /// The states before the first row and after the last row of a stretch. If the frames grow, the frame of the last row
 /// has all rows of its partition so far.
 #[derive(Debug, Default)]
-pub(super) struct Running {
+pub(super) struct RunningStates {
     /// All rows before the stretch that are in the partition of its first row.
     before: RunningState,
     pub(super) after: RunningState,
 }
 
-impl Running {
-    pub(super) fn new(before: RunningState) -> Running {
-        Running { before, after: RunningState::default() }
+impl RunningStates {
+    pub(super) fn new(before: RunningState) -> RunningStates {
+        RunningStates { before, after: RunningState::default() }
     }
 
     /// Adds the count of the rows before to the counts of frames.

@@ -23,7 +23,7 @@ use rowmill_base::{Error, Result};
 use super::cells::picked;
 use super::evaluate::{CallResults, Evaluation, picked_columns};
 use super::held::{HeldPlace, HeldRows};
-use super::running::{CallReach, Running, RunningState};
+use super::running::{CallReach, RunningState, RunningStates};
 use super::sorted::{SortedRows, boundaries};
 use super::{OWNER, WindowRequest, failed};
 use crate::share::batch_of;
@@ -165,7 +165,7 @@ impl Stretch<'_> {
         let mut evaluation = Evaluation::new(self.held, &rows, self.request);
         if reach == CallReach::State {
             let before = self.open.map(|open| open.states[number].clone()).unwrap_or_default();
-            evaluation.running = Some(RefCell::new(Running::new(before)));
+            evaluation.running = Some(RefCell::new(RunningStates::new(before)));
         }
         let mut result = None;
         let results = match (reach, evaluation.rows_of(call)?) {

@@ -27,7 +27,7 @@ use rowmill_plan::{SortKey, WindowFunction};
 
 use super::buckets::WindowBuckets;
 use super::cells::{CallCells, CellForm, Pick, picked, write_picks, write_values};
-use super::code::{EntryLayout, KeyRange};
+use super::code::{EntryLayout, KeyNumberRange};
 use super::entry::WindowEntry;
 use super::evaluate::{CallResults, Evaluation, call_needs_peers, picked_columns};
 use super::held::{HeldPlace, HeldRows};
@@ -83,7 +83,7 @@ pub(super) struct Windowing {
 /// The batches that one worker gathered, and the ranges of their keys.
 struct GatheredPart {
     batches: Vec<RecordBatch>,
-    ranges: Vec<Option<KeyRange>>,
+    ranges: Vec<Option<KeyNumberRange>>,
     memory: Reservation,
     /// The rows that the worker wrote into buckets instead of holding them.
     written: Option<BucketRows>,
@@ -308,8 +308,8 @@ impl Windowing {
         let mut foreseen = broker.reservation(OWNER);
         let (mut batches, mut held, mut written) = (Vec::new(), HeldBuffers::default(), None);
         let schema = self.input.schema();
-        let range = |column: usize| width_of(schema.field(column).data_type()).map(|_| KeyRange::empty());
-        let mut ranges: Vec<Option<KeyRange>> = self.key_columns().map(range).collect();
+        let range = |column: usize| width_of(schema.field(column).data_type()).map(|_| KeyNumberRange::empty());
+        let mut ranges: Vec<Option<KeyNumberRange>> = self.key_columns().map(range).collect();
         // A window without PARTITION BY is sorted by the keys themselves and needs no entries.
         let needs_ranges = !self.request.partition.is_empty();
         let mut input = Arc::clone(&self.input).worker();
@@ -449,7 +449,7 @@ impl Windowing {
 
     fn held_input(&self, parts: Vec<GatheredPart>) -> Result<WindowInput> {
         let (mut batches, mut memory) = (Vec::new(), Vec::new());
-        let mut ranges: Vec<Option<KeyRange>> = Vec::new();
+        let mut ranges: Vec<Option<KeyNumberRange>> = Vec::new();
         for part in parts {
             batches.extend(part.batches);
             memory.push(part.memory);

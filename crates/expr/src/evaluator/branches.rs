@@ -20,7 +20,7 @@ pub(super) fn case(
     kind: &DataType,
     input: InputRows<'_>,
 ) -> Result<Operand> {
-    let mut choice = Choice::new(input);
+    let mut choice = BranchChoice::new(input);
     for (condition, value) in whens {
         if choice.is_done() {
             break;
@@ -36,7 +36,7 @@ pub(super) fn case(
 
 /// Returns the first of `values` that is not NULL.
 pub(super) fn coalesce(values: &[PreparedExpr], kind: &DataType, input: InputRows<'_>) -> Result<Operand> {
-    let mut choice = Choice::new(input);
+    let mut choice = BranchChoice::new(input);
     for value in values {
         if choice.is_done() {
             break;
@@ -47,7 +47,7 @@ pub(super) fn coalesce(values: &[PreparedExpr], kind: &DataType, input: InputRow
 }
 
 /// The branch that each row takes.
-struct Choice<'a> {
+struct BranchChoice<'a> {
     input: InputRows<'a>,
     /// The rows that have taken no branch so far.
     open: BooleanBuffer,
@@ -63,9 +63,9 @@ struct BranchValues {
     computed: Option<BooleanBuffer>,
 }
 
-impl<'a> Choice<'a> {
-    fn new(input: InputRows<'a>) -> Choice<'a> {
-        Choice { input, open: BooleanBuffer::new_set(input.rows), branches: Vec::new() }
+impl<'a> BranchChoice<'a> {
+    fn new(input: InputRows<'a>) -> BranchChoice<'a> {
+        BranchChoice { input, open: BooleanBuffer::new_set(input.rows), branches: Vec::new() }
     }
 
     fn is_done(&self) -> bool {

@@ -54,7 +54,7 @@ fn deep<'a>(value: &'a str, key: &str, take: &mut dyn FnMut(&'a str)) {
 }
 
 /// Returns the member of an object with this key, the first one if there are several.
-pub fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+pub(crate) fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     let mut scratch = String::new();
     members(object).find(|(inside, _)| plain_string(inside, &mut scratch) == key).map(|(_, value)| value)
 }

@@ -46,23 +46,18 @@ impl JsonPath {
         Ok(JsonPath { steps })
     }
 
-    /// The path of one key.
-    pub fn of_key(key: &str) -> JsonPath {
-        JsonPath { steps: vec![PathStep::Key(key.to_owned())] }
-    }
-
     /// The path of one position.
-    pub fn of_index(index: i64) -> JsonPath {
+    pub(crate) fn of_index(index: i64) -> JsonPath {
         JsonPath { steps: vec![PathStep::Index(index)] }
     }
 
     /// The path of keys and positions, as PostgreSQL's operators `#>` and `#>>` take it.
-    pub fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> JsonPath {
+    pub(crate) fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> JsonPath {
         JsonPath { steps: words.into_iter().map(|word| PathStep::KeyOrIndex(word.to_owned())).collect() }
     }
 
     /// Whether the path may select several values.
-    pub fn selects_several(&self) -> bool {
+    pub(crate) fn selects_several(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, PathStep::Members | PathStep::Items | PathStep::Deep(_)))
     }
 }

@@ -17,7 +17,7 @@ use crate::text::json::{JsonKind, members, unescape};
 
 /// Reads values as a type. `null` and a missing member are NULL, and members without a field are left out. With
 /// `or_null` a value of another type is NULL, too; otherwise it is an error.
-pub fn transform(values: &[Option<&str>], kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+pub(crate) fn transform(values: &[Option<&str>], kind: &DataType, or_null: bool) -> Result<ArrayRef> {
     match kind {
         kind if is_json(kind) => Ok(of_texts(texts(values, |value, _| Some(value))?)),
         DataType::Struct(fields) => structs(values, fields, kind, or_null),

@@ -6,7 +6,7 @@ use crate::text::json::JsonKind;
 
 /// A value of a document. Scalars and keys remain pieces of the document's text.
 #[derive(Clone, Debug)]
-pub enum JsonNode<'a> {
+pub(crate) enum JsonNode<'a> {
     /// A string, a number, a truth value or `null`.
     Scalar(&'a str),
     /// The items of an array.
@@ -17,7 +17,7 @@ pub enum JsonNode<'a> {
 
 impl<'a> JsonNode<'a> {
     /// Takes a document apart. The depth of a document is limited when its text is checked.
-    pub fn of(value: &'a str) -> JsonNode<'a> {
+    pub(crate) fn of(value: &'a str) -> JsonNode<'a> {
         match JsonKind::of(value) {
             JsonKind::Array => JsonNode::Array(items(value).map(JsonNode::of).collect()),
             JsonKind::Object => {
@@ -28,12 +28,12 @@ impl<'a> JsonNode<'a> {
     }
 
     /// Whether the value is `null`.
-    pub fn is_null(&self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         matches!(self, JsonNode::Scalar(value) if JsonKind::of(value) == JsonKind::Null)
     }
 
     /// Appends the text, as PostgreSQL writes JSONB: with a space after each colon and comma.
-    pub fn write(&self, out: &mut String) {
+    pub(crate) fn write(&self, out: &mut String) {
         match self {
             JsonNode::Scalar(value) => out.push_str(value),
             JsonNode::Array(items) => {
@@ -57,7 +57,7 @@ impl<'a> JsonNode<'a> {
     }
 
     /// Appends the text over several lines, with four spaces for each level.
-    pub fn write_lines(&self, level: usize, out: &mut String) {
+    pub(crate) fn write_lines(&self, level: usize, out: &mut String) {
         let line = |level: usize, out: &mut String| {
             out.push('\n');
             out.extend(std::iter::repeat_n("    ", level));
@@ -89,7 +89,7 @@ impl<'a> JsonNode<'a> {
     }
 
     /// Whether both values are equal: objects regardless of the order of their keys, numbers by their value.
-    pub fn equals(&self, other: &JsonNode<'_>) -> bool {
+    pub(crate) fn equals(&self, other: &JsonNode<'_>) -> bool {
         match (self, other) {
             (JsonNode::Scalar(a), JsonNode::Scalar(b)) => scalars_are_equal(a, b),
             (JsonNode::Array(a), JsonNode::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
@@ -105,7 +105,7 @@ impl<'a> JsonNode<'a> {
 
     /// Whether this value contains the other one, as PostgreSQL's `@>`: an object has all its members, an array has all
     /// its items in any order, and an array contains a scalar that is one of its items.
-    pub fn contains(&self, other: &JsonNode<'_>) -> bool {
+    pub(crate) fn contains(&self, other: &JsonNode<'_>) -> bool {
         match (self, other) {
             (JsonNode::Array(items), JsonNode::Scalar(_)) => items.iter().any(|item| item.equals(other)),
             _ => self.has_parts_of(other),
@@ -132,7 +132,7 @@ fn find<'n, 'a>(members: &'n [(&'a str, JsonNode<'a>)], key: &str) -> Option<&'n
 }
 
 /// Whether two keys or insides of strings mean the same text.
-pub fn keys_are_equal(a: &str, b: &str) -> bool {
+pub(crate) fn keys_are_equal(a: &str, b: &str) -> bool {
     let (mut left, mut right) = (String::new(), String::new());
     a == b || plain_string(a, &mut left) == plain_string(b, &mut right)
 }

@@ -35,54 +35,35 @@ fn looked_up(table: &CaseTable, char: char) -> Option<char> {
     (other != 0).then(|| char::from_u32(other.into()).expect("the table has characters"))
 }
 
-/// The characters of the upper case of a character.
-pub(crate) enum Uppercase {
+/// The characters of the other case of a character: the entry of a table, or those of the standard library.
+pub(crate) enum CaseChars<C> {
     One(iter::Once<char>),
-    Some(ToUppercase),
+    Some(C),
 }
 
-impl Uppercase {
-    pub(crate) fn of(char: char) -> Uppercase {
-        match looked_up(&UPPER, char) {
-            Some(one) => Uppercase::One(iter::once(one)),
-            None => Uppercase::Some(char.to_uppercase()),
-        }
-    }
-}
-
-impl Iterator for Uppercase {
-    type Item = char;
-
-    fn next(&mut self) -> Option<char> {
-        match self {
-            Uppercase::One(one) => one.next(),
-            Uppercase::Some(chars) => chars.next(),
-        }
+/// The characters of the upper case of a character.
+pub(crate) fn uppercase(char: char) -> CaseChars<ToUppercase> {
+    match looked_up(&UPPER, char) {
+        Some(one) => CaseChars::One(iter::once(one)),
+        None => CaseChars::Some(char.to_uppercase()),
     }
 }
 
 /// The characters of the lower case of a character, wherever it is in a word.
-pub(crate) enum Lowercase {
-    One(iter::Once<char>),
-    Some(ToLowercase),
-}
-
-impl Lowercase {
-    pub(crate) fn of(char: char) -> Lowercase {
-        match looked_up(&LOWER, char) {
-            Some(one) => Lowercase::One(iter::once(one)),
-            None => Lowercase::Some(char.to_lowercase()),
-        }
+pub(crate) fn lowercase(char: char) -> CaseChars<ToLowercase> {
+    match looked_up(&LOWER, char) {
+        Some(one) => CaseChars::One(iter::once(one)),
+        None => CaseChars::Some(char.to_lowercase()),
     }
 }
 
-impl Iterator for Lowercase {
+impl<C: Iterator<Item = char>> Iterator for CaseChars<C> {
     type Item = char;
 
     fn next(&mut self) -> Option<char> {
         match self {
-            Lowercase::One(one) => one.next(),
-            Lowercase::Some(chars) => chars.next(),
+            CaseChars::One(one) => one.next(),
+            CaseChars::Some(chars) => chars.next(),
         }
     }
 }
@@ -99,8 +80,8 @@ mod tests {
     #[test]
     fn every_character_has_the_case_of_the_standard_library() {
         for char in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
-            assert!(Uppercase::of(char).eq(char.to_uppercase()), "{char:?}");
-            assert!(Lowercase::of(char).eq(char.to_lowercase()), "{char:?}");
+            assert!(uppercase(char).eq(char.to_uppercase()), "{char:?}");
+            assert!(lowercase(char).eq(char.to_lowercase()), "{char:?}");
             assert_eq!(folded(char), single(char.to_lowercase()).unwrap_or(char), "{char:?}");
         }
     }

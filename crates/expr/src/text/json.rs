@@ -82,7 +82,7 @@ impl<'a> Scanner<'a> {
 
     /// The inside of the string that comes next, with its escapes.
     #[inline]
-    pub fn string(&mut self, expected: &'static str) -> Scanned<&'a str> {
+    pub(crate) fn string(&mut self, expected: &'static str) -> Scanned<&'a str> {
         self.expect(b'"', expected)?;
         let start = self.at;
         let bytes = self.text.as_bytes();
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// Checks that a text is one JSON value, also inside of its strings, and returns it without the white space around it.
-pub fn checked(text: &str) -> Scanned<&str> {
+pub(crate) fn checked(text: &str) -> Scanned<&str> {
     let mut scanner = Scanner::new(text, 0);
     let value = scanner.value()?;
     if scanner.peek().is_some() {

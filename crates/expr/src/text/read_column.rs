@@ -12,7 +12,7 @@ use crate::kinds::type_name;
 
 /// What to do with a text that is not a value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub(crate) enum Unreadable {
     /// The whole read fails.
     Fails,
     /// The value becomes NULL.
@@ -20,7 +20,7 @@ pub enum Unreadable {
 }
 
 /// Reads `texts` as values of type `kind`.
-pub fn read_column(texts: &StringViewArray, kind: &DataType, unreadable: Unreadable) -> Result<ArrayRef> {
+pub(crate) fn read_column(texts: &StringViewArray, kind: &DataType, unreadable: Unreadable) -> Result<ArrayRef> {
     match kind {
         DataType::Null => return Ok(new_null_array(kind, texts.len())),
         DataType::Utf8View => return Ok(Arc::new(texts.clone())),

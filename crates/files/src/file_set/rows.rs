@@ -8,12 +8,13 @@ use rowmill_exec::batch::BatchSource;
 use super::{FileSet, LearnedFacts};
 use crate::ipc_file::IpcJobs;
 use crate::jobs::{Jobs, ReadProgress};
-use crate::json_reader::{JsonJobs, JsonPlan};
+use crate::json_reader::JsonPlan;
 use crate::mapping::TargetColumn;
 use crate::parquet_scan::{ParquetScan, ScannedFile};
 use crate::piece_rows::PieceRows;
 use crate::report::Reporter;
 use crate::rows::RowsRequest;
+use crate::text_source::ChunkJobs;
 
 impl FileSet {
     /// Opens the rows of the requested columns, which are given by their numbers.
@@ -48,7 +49,7 @@ impl FileSet {
                 let columns = keys.iter().enumerate().map(|(i, key)| (key.clone(), place(i))).collect();
                 let hint = self.guess_hint(*sampled);
                 let plan = JsonPlan::new(&target, columns, self.options.ignore_unknown, reporter, Some(hint))?;
-                Arc::new(JsonJobs::new(plan, self.chunks(boundaries, &progress)))
+                Arc::new(ChunkJobs::new(plan, self.chunks(boundaries, &progress)))
             }
         };
         Ok(Arc::new(PieceRows::new(jobs, &target, self.bytes(), request)))

@@ -30,7 +30,8 @@ fn values_are_converted_to_the_type_of_their_column() {
     connection
         .execute_batch(
             "CREATE TABLE T (a INTEGER, b TEXT, c REAL, d DATE, e TIMESTAMP, f BOOLEAN, g);
-             INSERT INTO T VALUES (1, 'x', 2, '2024-02-29', '2024-02-29 12:00:01.5', 1, 2.0), (NULL, 5, NULL, 86400, 1, 0, 'z');
+             INSERT INTO T VALUES (1, 'x', 2, '2024-02-29', '2024-02-29 12:00:01.5', 1, 2.0),
+                 (NULL, 5, NULL, 86400, 1, 0, 'z');
              CREATE TABLE bad (a INTEGER); INSERT INTO bad VALUES (1), ('x');
              CREATE TABLE none (a INTEGER)",
         )

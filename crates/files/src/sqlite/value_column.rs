@@ -26,7 +26,7 @@ pub(super) enum ValueColumn {
 }
 
 /// A value does not fit the type of its column.
-pub(super) struct Misfit;
+pub(super) struct SqliteMisfit;
 
 impl ValueColumn {
     /// A column of a type of [`column_type`](super::column_type::column_type).
@@ -42,7 +42,7 @@ impl ValueColumn {
         }
     }
 
-    pub(super) fn push(&mut self, value: ValueRef<'_>) -> Result<(), Misfit> {
+    pub(super) fn push(&mut self, value: ValueRef<'_>) -> Result<(), SqliteMisfit> {
         match self {
             ValueColumn::Boolean(column) => column.append_option(boolean(value)?),
             ValueColumn::Integer(column) => column.append_option(integer(value)?),
@@ -56,7 +56,7 @@ impl ValueColumn {
             ValueColumn::Blob(column) => match value {
                 ValueRef::Text(bytes) | ValueRef::Blob(bytes) => column.append_value(bytes),
                 ValueRef::Null => column.append_null(),
-                ValueRef::Integer(_) | ValueRef::Real(_) => return Err(Misfit),
+                ValueRef::Integer(_) | ValueRef::Real(_) => return Err(SqliteMisfit),
             },
             ValueColumn::Date(column) => column.append_option(date(value)?),
             ValueColumn::Timestamp(column) => column.append_option(timestamp(value)?),
@@ -77,53 +77,55 @@ impl ValueColumn {
     }
 }
 
-fn utf8(bytes: &[u8]) -> Result<&str, Misfit> {
-    std::str::from_utf8(bytes).map_err(|_| Misfit)
+fn utf8(bytes: &[u8]) -> Result<&str, SqliteMisfit> {
+    std::str::from_utf8(bytes).map_err(|_| SqliteMisfit)
 }
 
-fn boolean(value: ValueRef<'_>) -> Result<Option<bool>, Misfit> {
+fn boolean(value: ValueRef<'_>) -> Result<Option<bool>, SqliteMisfit> {
     match value {
         ValueRef::Null => Ok(None),
         ValueRef::Integer(number @ (0 | 1)) => Ok(Some(number == 1)),
-        ValueRef::Text(text) => rowmill_expr::text::reader::parse_bool(utf8(text)?).map(Some).map_err(|_| Misfit),
-        _ => Err(Misfit),
+        ValueRef::Text(text) => rowmill_expr::text::reader::parse_bool(utf8(text)?).map(Some).map_err(|_| SqliteMisfit),
+        _ => Err(SqliteMisfit),
     }
 }
 
-fn integer(value: ValueRef<'_>) -> Result<Option<i64>, Misfit> {
+fn integer(value: ValueRef<'_>) -> Result<Option<i64>, SqliteMisfit> {
     match value {
         ValueRef::Null => Ok(None),
         ValueRef::Integer(number) => Ok(Some(number)),
-        _ => Err(Misfit),
+        _ => Err(SqliteMisfit),
     }
 }
 
-fn double(value: ValueRef<'_>) -> Result<Option<f64>, Misfit> {
+fn double(value: ValueRef<'_>) -> Result<Option<f64>, SqliteMisfit> {
     match value {
         ValueRef::Null => Ok(None),
         // SQLite stores a number of such a column as an integer if it is one.
         ValueRef::Integer(number) => Ok(Some(number as f64)),
         ValueRef::Real(number) => Ok(Some(number)),
-        ValueRef::Text(_) | ValueRef::Blob(_) => Err(Misfit),
+        ValueRef::Text(_) | ValueRef::Blob(_) => Err(SqliteMisfit),
     }
 }
 
 /// A date is a text, or a number of seconds since 1970, as SQLite's own functions take it.
-fn date(value: ValueRef<'_>) -> Result<Option<i32>, Misfit> {
+fn date(value: ValueRef<'_>) -> Result<Option<i32>, SqliteMisfit> {
     match value {
         ValueRef::Null => Ok(None),
-        ValueRef::Text(text) => parse_date(utf8(text)?).map(Some).map_err(|_| Misfit),
-        ValueRef::Integer(seconds) => i32::try_from(seconds.div_euclid(DAY_SECONDS)).map(Some).map_err(|_| Misfit),
-        ValueRef::Real(_) | ValueRef::Blob(_) => Err(Misfit),
+        ValueRef::Text(text) => parse_date(utf8(text)?).map(Some).map_err(|_| SqliteMisfit),
+        ValueRef::Integer(seconds) => {
+            i32::try_from(seconds.div_euclid(DAY_SECONDS)).map(Some).map_err(|_| SqliteMisfit)
+        }
+        ValueRef::Real(_) | ValueRef::Blob(_) => Err(SqliteMisfit),
     }
 }
 
-fn timestamp(value: ValueRef<'_>) -> Result<Option<i64>, Misfit> {
+fn timestamp(value: ValueRef<'_>) -> Result<Option<i64>, SqliteMisfit> {
     match value {
         ValueRef::Null => Ok(None),
-        ValueRef::Text(text) => parse_timestamp(utf8(text)?, SECOND_US).map(Some).map_err(|_| Misfit),
-        ValueRef::Integer(seconds) => seconds.checked_mul(SECOND_US).map(Some).ok_or(Misfit),
-        ValueRef::Real(_) | ValueRef::Blob(_) => Err(Misfit),
+        ValueRef::Text(text) => parse_timestamp(utf8(text)?, SECOND_US).map(Some).map_err(|_| SqliteMisfit),
+        ValueRef::Integer(seconds) => seconds.checked_mul(SECOND_US).map(Some).ok_or(SqliteMisfit),
+        ValueRef::Real(_) | ValueRef::Blob(_) => Err(SqliteMisfit),
     }
 }
 

@@ -6,7 +6,7 @@
 use rowmill_base::{Error, Result};
 use rowmill_storage::keyed::ValueRef;
 
-use super::{Access, AccessKey};
+use super::{AccessKey, CompiledAccess};
 
 /// Some columns that the statement needs, and where they are found.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub(super) enum FoundBytes<'a> {
 
 /// The columns of a found row, not yet decoded.
 pub(crate) struct FoundColumns<'a> {
-    access: &'a Access,
+    access: &'a CompiledAccess,
     bytes: FoundBytes<'a>,
     /// A buffer for each column that is still to be read.
     scratch: &'a mut [Vec<u8>],
@@ -81,7 +81,7 @@ impl ColumnReads {
     #[inline]
     fn read<'a>(
         &self,
-        access: &'a Access,
+        access: &'a CompiledAccess,
         bytes: FoundBytes<'a>,
         scratch: &'a mut [Vec<u8>],
         out: &mut [ValueRef<'a>],
@@ -106,7 +106,7 @@ impl ColumnReads {
 
     fn read_entry<'a>(
         &self,
-        access: &'a Access,
+        access: &'a CompiledAccess,
         entry: &'a [u8],
         scratch: &'a mut [Vec<u8>],
         out: &mut [ValueRef<'a>],
@@ -131,7 +131,11 @@ impl ColumnReads {
 }
 
 impl<'a> FoundColumns<'a> {
-    pub(super) fn new(access: &'a Access, bytes: FoundBytes<'a>, scratch: &'a mut [Vec<u8>]) -> FoundColumns<'a> {
+    pub(super) fn new(
+        access: &'a CompiledAccess,
+        bytes: FoundBytes<'a>,
+        scratch: &'a mut [Vec<u8>],
+    ) -> FoundColumns<'a> {
         FoundColumns { access, bytes, scratch }
     }
 

@@ -16,7 +16,7 @@ use rowmill_storage::keyed::KeyRange;
 use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, TableCodec};
 
 use super::columns::FoundBytes;
-use super::{Access, AccessScratch, FoundEntry, RowTaker, Unread};
+use super::{AccessScratch, CompiledAccess, FoundEntry, RowTaker, Unread};
 use crate::pace::given_up;
 
 /// Rows with the same values that the scan steps over before it seeks the next values. A seek takes as long as this
@@ -66,7 +66,7 @@ impl Entries<'_> {
     }
 }
 
-impl Access {
+impl CompiledAccess {
     /// Reads the range that `scratch` holds and gives one row for each combination of values.
     pub(super) fn run_distinct(
         &self,

@@ -10,10 +10,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::logical::{
-    FrameBound, FrameExclude, FrameUnit, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction,
-    RankFunction, WindowFrame,
-};
+use rowmill_plan::logical::{LogicalSortKey, LogicalWindow, LogicalWindowCall};
 use rowmill_plan::{ColumnId, CompareOp, Logical, ScalarExpr};
 use sqlparser::ast::Expr;
 
@@ -36,14 +33,7 @@ impl Binder<'_> {
             order.push(newest_first(self.columns.expr(arrival)));
         }
         let number = self.add_column("row", DataType::Int64);
-        let frame = WindowFrame {
-            unit: FrameUnit::Rows,
-            start: FrameBound::Unbounded,
-            end: FrameBound::CurrentRow,
-            exclude: FrameExclude::NoOthers,
-        };
-        let function = LogicalWindowFunction::Rank(RankFunction::RowNumber);
-        let calls = vec![(number, LogicalWindowCall { function, frame })];
+        let calls = vec![(number, LogicalWindowCall::row_number())];
         let window = LogicalWindow { input: Box::new(plan), partition, order, calls, top: None };
         let first = ScalarExpr::compare(self.columns.expr(number), CompareOp::Equal, ScalarExpr::literal(1_i64));
         Ok(Logical::filter(Logical::Window(window), vec![first]))

@@ -7,8 +7,7 @@
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::{
-    FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
-    WindowFrame,
+    FrameUnit, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction, WindowFrame,
 };
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
@@ -59,11 +58,6 @@ impl Binder<'_> {
 }
 
 fn call(function: RankFunction) -> LogicalWindowCall {
-    let frame = WindowFrame {
-        unit: FrameUnit::Range,
-        start: FrameBound::Unbounded,
-        end: FrameBound::CurrentRow,
-        exclude: FrameExclude::NoOthers,
-    };
+    let frame = WindowFrame::up_to_current(FrameUnit::Range);
     LogicalWindowCall { function: LogicalWindowFunction::Rank(function), frame }
 }

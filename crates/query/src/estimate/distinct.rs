@@ -85,7 +85,7 @@ impl Estimator<'_> {
     }
 
     /// Whether the table that a column comes from has hardly any duplicates in it.
-    pub fn is_nearly_unique(&self, node: &Node, column: usize) -> bool {
+    pub(crate) fn is_nearly_unique(&self, node: &Node, column: usize) -> bool {
         let Some((scan, column)) = origin(node, column) else { return false };
         let facts = self.facts(scan.table);
         let rows = facts.source().row_count() as f64;

@@ -29,7 +29,7 @@ struct ZoneSums {
     distinct_sum: usize,
     distinct_known: bool,
     /// The number of values in each part of the table, with their bounds.
-    parts: Vec<PartValues>,
+    parts: Vec<ZoneValues>,
     /// Whether values are whole numbers, so there are at most `greatest - least + 1` of them.
     is_whole: bool,
     /// Whether a block has hardly any duplicates, so other blocks should hold other values.
@@ -38,7 +38,7 @@ struct ZoneSums {
 
 /// The values of a part of a table.
 #[derive(Clone, Copy, Debug)]
-struct PartValues {
+struct ZoneValues {
     bounds: Option<(f64, f64)>,
     /// The estimated number of distinct values from which the rows of the part are a sample.
     distinct: f64,
@@ -63,7 +63,7 @@ fn drawn_from(distinct: f64, rows: f64) -> f64 {
 /// The number of distinct values of all parts together. Where the bounds of parts overlap, we assume that the parts
 /// share their values, and count those of the part that has the most. Without bounds we assume that all parts share
 /// their values.
-fn distinct_of_parts(parts: &[PartValues]) -> f64 {
+fn distinct_of_parts(parts: &[ZoneValues]) -> f64 {
     let most = parts.iter().map(|part| part.distinct).fold(0.0, f64::max);
     let bounds: Option<Vec<(f64, f64)>> = parts.iter().map(|part| part.bounds).collect();
     let Some(bounds) = bounds else { return most };
@@ -174,14 +174,14 @@ impl ZoneSums {
             Some(distinct) => {
                 let rows = chunk.rows() - chunk.null_count();
                 self.distinct_sum += distinct;
-                self.parts.push(PartValues { bounds, distinct: drawn_from(distinct as f64, rows as f64) });
+                self.parts.push(ZoneValues { bounds, distinct: drawn_from(distinct as f64, rows as f64) });
                 self.near_unique |= distinct * 10 >= chunk.rows() * 9;
             }
             // A chunk with many values does not count them. Their number is at most the room between its bounds.
             None => match bounds.filter(|_| self.is_whole).map(|(least, greatest)| greatest - least + 1.0) {
                 Some(room) if room < chunk.rows() as f64 => {
                     self.distinct_sum += room as usize;
-                    self.parts.push(PartValues { bounds, distinct: room });
+                    self.parts.push(ZoneValues { bounds, distinct: room });
                 }
                 _ => self.distinct_known = false,
             },
@@ -196,7 +196,7 @@ impl ZoneSums {
         let values = take(&run.values(source.table(), column).ok()?, &sample, None).ok()?;
         let distinct = distinct_of_sample(&values, rows)?;
         self.distinct_sum += distinct;
-        self.parts.push(PartValues { bounds: None, distinct: distinct as f64 });
+        self.parts.push(ZoneValues { bounds: None, distinct: distinct as f64 });
         self.near_unique |= rows > 1 && distinct * 10 >= rows * 9;
         Some(())
     }
@@ -206,7 +206,7 @@ impl ZoneSums {
         match &source.table().columns[column].missing {
             Some(value) if value.null_count() == 0 => {
                 let value = number(value);
-                self.parts.push(PartValues { bounds: value.zip(value), distinct: 1.0 });
+                self.parts.push(ZoneValues { bounds: value.zip(value), distinct: 1.0 });
                 self.widen(value, value);
             }
             _ => self.nulls += block.rows(),
@@ -245,13 +245,13 @@ mod tests {
 
     #[test]
     fn parts_of_a_table_share_values_if_their_bounds_overlap() {
-        let part = |least: f64, greatest: f64, distinct: f64| PartValues { bounds: Some((least, greatest)), distinct };
-        let sorted: Vec<PartValues> =
+        let part = |least: f64, greatest: f64, distinct: f64| ZoneValues { bounds: Some((least, greatest)), distinct };
+        let sorted: Vec<ZoneValues> =
             (0..10).map(|at| part(at as f64 * 100.0, at as f64 * 100.0 + 99.0, 25.0)).collect();
         assert!((distinct_of_parts(&sorted) - 250.0).abs() < 1.0);
         let mixed = vec![part(0.0, 999.0, 300.0); 10];
         assert!((distinct_of_parts(&mixed) - 300.0).abs() < 1.0);
-        let unknown = vec![PartValues { bounds: None, distinct: 7.0 }; 10];
+        let unknown = vec![ZoneValues { bounds: None, distinct: 7.0 }; 10];
         assert!((distinct_of_parts(&unknown) - 7.0).abs() < 1e-9);
     }
 

@@ -139,7 +139,8 @@ impl Lowerer<'_> {
         Some((graph, cheapest?.1))
     }
 
-    /// Groups the relation `own` by the columns `key_ids`. Returns the groups, and the aggregates of the query over them.
+    /// Groups the relation `own` by the columns `key_ids`. Returns the groups, and the aggregates of the query
+    /// over them.
     pub(super) fn first_group(
         &mut self,
         group: &LogicalGroup,

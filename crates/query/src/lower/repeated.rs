@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::logical::{
-    LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction, WindowFrame, WindowTop,
-};
+use rowmill_plan::logical::{LogicalSortKey, LogicalWindow, LogicalWindowCall, WindowTop};
 use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, Logical, Node, ScalarExpr};
 
 use super::Lowerer;
@@ -39,15 +37,11 @@ impl Lowerer<'_> {
         needed: &ColumnSet,
     ) -> Result<LoweredRelation> {
         let number = self.columns.add("row_number", DataType::Int64);
-        let call = LogicalWindowCall {
-            function: LogicalWindowFunction::Rank(RankFunction::RowNumber),
-            frame: WindowFrame::whole(),
-        };
         let window = LogicalWindow {
             input: Box::new(input.clone()),
             partition: by.iter().map(|id| self.columns.expr(*id)).collect(),
             order: keys.to_vec(),
-            calls: vec![(number, call)],
+            calls: vec![(number, LogicalWindowCall::row_number())],
             top: Some(WindowTop { call: number, most: 1 }),
         };
         let is_first = ScalarExpr::compare(self.columns.expr(number), CompareOp::Equal, ScalarExpr::literal(1_i64));

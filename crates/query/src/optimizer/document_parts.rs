@@ -31,7 +31,7 @@ pub(crate) fn read_parts(root: &mut Logical, context: &mut RewriteContext<'_>) -
     if !context.tables.iter().any(has_documents) {
         return Ok(());
     }
-    let mut reading = Reading { scans: HashMap::new(), added: Vec::new(), tables: HashMap::new() };
+    let mut reading = PartColumns { scans: HashMap::new(), added: Vec::new(), tables: HashMap::new() };
     context.each_plan(root, &mut |plan, context| reading.rewrite(plan, context).map(drop))?;
     context.each_plan(root, &mut |plan, _| {
         reading.add_columns(plan);
@@ -104,7 +104,8 @@ struct AddedColumn {
     id: ColumnId,
 }
 
-struct Reading {
+/// The columns that a plan gets for the parts of its documents.
+struct PartColumns {
     /// The table and the position of each column of documents.
     scans: HashMap<ColumnId, (usize, usize)>,
     added: Vec<AddedColumn>,
@@ -114,7 +115,7 @@ struct Reading {
 /// The columns of documents that an operator gives.
 type VisibleDocuments = HashMap<ColumnId, DocumentPath>;
 
-impl Reading {
+impl PartColumns {
     /// Rewrites a plan. Returns the columns of documents that it gives.
     fn rewrite(&mut self, plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<VisibleDocuments> {
         let mut visible = VisibleDocuments::new();

@@ -18,8 +18,7 @@ use std::collections::HashMap;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::{
-    FrameBound, FrameExclude, FrameUnit, LogicalJoin, LogicalJoinKind, LogicalSetOperation, LogicalWindow,
-    LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, WindowFrame,
+    LogicalJoin, LogicalJoinKind, LogicalSetOperation, LogicalWindow, LogicalWindowCall, SetOperationKind,
 };
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, is_key_kind};
 
@@ -130,14 +129,7 @@ impl DomainPush<'_, '_> {
     /// Adds a unique row number to the rows of a plan.
     fn numbered(&mut self, input: Logical) -> (Logical, ColumnId) {
         let number = self.context.columns.add("row", DataType::Int64);
-        let frame = WindowFrame {
-            unit: FrameUnit::Rows,
-            start: FrameBound::Unbounded,
-            end: FrameBound::CurrentRow,
-            exclude: FrameExclude::NoOthers,
-        };
-        let call = LogicalWindowCall { function: LogicalWindowFunction::Rank(RankFunction::RowNumber), frame };
-        let (input, calls) = (Box::new(input), vec![(number, call)]);
+        let (input, calls) = (Box::new(input), vec![(number, LogicalWindowCall::row_number())]);
         let window = LogicalWindow { input, partition: Vec::new(), order: Vec::new(), calls, top: None };
         (Logical::Window(window), number)
     }

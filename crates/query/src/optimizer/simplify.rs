@@ -137,7 +137,7 @@ fn flatten(all: &mut Vec<ScalarExpr>, inner: fn(ExprOp) -> Result<Vec<ScalarExpr
     *all = flat;
 }
 
-/// Values of a list up to which we remove duplicates by comparing every pair.
+/// Values of a list up to which we remove duplicates by comparing every pair: 2,016 pairs at most.
 const COMPARED_VALUES_MAX: usize = 64;
 
 /// Rewrites `x = 1 OR x = 2` to `x IN (1, 2)`.

@@ -10,9 +10,8 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::aggregate;
 use rowmill_expr::fold::operator_can_fail;
 use rowmill_plan::logical::{
-    AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind,
-    LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
-    SetOperationKind, Subquery, SubqueryKind, WindowFrame,
+    AggregateCall, LogicalGroup, LogicalJoin, LogicalJoinKind, LogicalSetOperation, LogicalSortKey, LogicalWindow,
+    LogicalWindowCall, SetOperationKind, Subquery, SubqueryKind,
 };
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
@@ -444,14 +443,7 @@ pub(crate) fn numbered_limit(
     rows: Option<ScalarExpr>,
 ) -> (Logical, Vec<ScalarExpr>) {
     let number = context.columns.add("row_number", DataType::Int64);
-    let frame = WindowFrame {
-        unit: FrameUnit::Rows,
-        start: FrameBound::Unbounded,
-        end: FrameBound::CurrentRow,
-        exclude: FrameExclude::NoOthers,
-    };
-    let call = LogicalWindowCall { function: LogicalWindowFunction::Rank(RankFunction::RowNumber), frame };
-    let calls = vec![(number, call)];
+    let calls = vec![(number, LogicalWindowCall::row_number())];
     let plan = Logical::Window(LogicalWindow { input: Box::new(input), partition, order, calls, top: None });
     let number = context.expr(number);
     let zero = || ScalarExpr::literal(0i64);

@@ -13,7 +13,7 @@ use crate::binder::BoundQuery;
 
 /// The rows that a statement changes, and the values that it computes from them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChangedRows {
+pub struct ChangedRowsQuery {
     /// The rows.
     pub target: ChangeTarget,
     /// The values of the result after the row number, over the columns of the lookups.
@@ -22,7 +22,7 @@ pub struct ChangedRows {
 
 /// Finds the rows to change with a program. The first column of the bound and optimized query must be the number or the
 /// key of a row of a stored table. Returns `None` if no program finds them.
-pub fn changed_rows(bound: &BoundQuery) -> Option<ChangedRows> {
+pub fn changed_rows(bound: &BoundQuery) -> Option<ChangedRowsQuery> {
     if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
         return None;
     }
@@ -60,7 +60,7 @@ pub fn changed_rows(bound: &BoundQuery) -> Option<ChangedRows> {
         scope.scalar(&builder.definitions.resolve(&expr, &|id| scope.has(id)))
     });
     let values = values.collect::<Option<_>>()?;
-    Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter, may_repeat }, values })
+    Some(ChangedRowsQuery { target: ChangeTarget { lookups: lookups.lookups, row, filter, may_repeat }, values })
 }
 
 /// Expressions over the columns of rows, where the columns are numbered consecutively: first those of the first table,

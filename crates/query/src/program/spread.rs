@@ -5,7 +5,8 @@ use rowmill_plan::program::{Scalar, ScalarOp, ScalarValue};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_storage::{ColumnDef, EQUAL_SHARE, TableDef, TableSource, TableStatistics};
 
-/// With fewer rows than this any key will do, because a program saves more than a better key would.
+/// With fewer rows than this any key will do: reading all of them takes half a millisecond at 50 ns for each row, and a
+/// program saves more than a better key would.
 const ROWS_MIN: u64 = 10_000;
 
 /// The share of rows with one value of a column that we assume for a table without statistics, if the column is not

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rowmill_base::{Broker, Cancel, ErrorKind, Result, SqlType};
-use rowmill_exec::operator::{Environment, Running};
+use rowmill_exec::operator::{Environment, RunningPlan};
 use rowmill_expr::text;
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::binder::bind;
@@ -68,7 +68,7 @@ fn run(sql: &str, workers: usize, batch_rows: usize) -> Result<Vec<String>> {
         recursion_max: 200,
         early_filters: true,
     };
-    let running = Running::new(&physical.root, &environment)?;
+    let running = RunningPlan::new(&physical.root, &environment)?;
     let read = || {
         let mut rows = Vec::new();
         for batch in running.worker() {

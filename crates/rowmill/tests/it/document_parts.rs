@@ -114,16 +114,17 @@ fn queries(random: &mut Random, count: usize) -> Vec<String> {
             format!("SELECT id::TEXT FROM t WHERE ({expr})::TEXT > '2' AND id % 3 > 0"),
             format!("SELECT id::TEXT FROM t WHERE doc->>'kind' = 'kind 1' AND ({expr})::TEXT LIKE '%e%'"),
             format!(
-                "SELECT l.id::TEXT || coalesce(({})::TEXT, '-') FROM t l LEFT JOIN t r ON r.id = l.id + 1 AND r.doc->>'kind' = \
-                 'kind 2'",
+                "SELECT l.id::TEXT || coalesce(({})::TEXT, '-') FROM t l LEFT JOIN t r \
+                 ON r.id = l.id + 1 AND r.doc->>'kind' = 'kind 2'",
                 expr.replace("doc", "r.doc")
             ),
             format!("SELECT v::TEXT FROM (SELECT id, {expr} AS v FROM t ORDER BY id LIMIT 9) s WHERE v IS NOT NULL"),
             format!("SELECT DISTINCT ({expr})::TEXT FROM t WHERE ({expr}) IS NOT NULL"),
-            format!("SELECT ({})::TEXT FROM (SELECT DISTINCT id, doc FROM t WHERE doc IS NOT NULL AND id < 40) d", expr),
+            format!("SELECT ({expr})::TEXT FROM (SELECT DISTINCT id, doc FROM t WHERE doc IS NOT NULL AND id < 40) d"),
             format!("WITH w AS (SELECT id, doc->'at' AS at, doc FROM t) SELECT (at->>'w') || ({expr})::TEXT FROM w"),
             format!(
-                "SELECT id::TEXT FROM t o WHERE EXISTS (SELECT 1 FROM t i WHERE i.id = o.id + 2 AND ({})::TEXT = (o.doc->>'n'))",
+                "SELECT id::TEXT FROM t o WHERE EXISTS (SELECT 1 FROM t i \
+                 WHERE i.id = o.id + 2 AND ({})::TEXT = (o.doc->>'n'))",
                 expr.replace("doc", "i.doc")
             ),
             format!("SELECT row_number() OVER (PARTITION BY {expr} ORDER BY id)::TEXT || id::TEXT FROM t"),
@@ -215,7 +216,8 @@ fn explain_shows_the_paths_and_plans_follow_the_rows() {
     connection.execute_batch("SET rows_per_block = 100; CREATE TABLE t (doc JSON)").unwrap();
     let sql = "SELECT sum((doc->'at'->>'n')::BIGINT)::TEXT FROM t WHERE doc->>'kind' = 'a'";
     assert_eq!(answer(&mut connection, sql).unwrap(), ["NULL"]);
-    let insert = "INSERT INTO t SELECT ('{\"kind\": \"a\", \"at\": {\"n\": ' || n || '}}')::JSON FROM generate_series(1, 100) AS t(n)";
+    let insert = "INSERT INTO t SELECT ('{\"kind\": \"a\", \"at\": {\"n\": ' || n || '}}')::JSON \
+                  FROM generate_series(1, 100) AS t(n)";
     connection.execute_batch(insert).unwrap();
     connection.execute_batch("CHECKPOINT").unwrap();
     assert_eq!(answer(&mut connection, sql).unwrap(), ["5050"]);

@@ -135,7 +135,8 @@ fn a_program_reads_the_clock_in_each_run() -> Result<()> {
     };
     assert_eq!((instants(&mut connection, "visits")?, instants(&mut connection, "history")?), (3, 3));
     let agree = "SELECT count(*) FROM visits
-                 WHERE at = local::timestamptz AND day = local::date AND at BETWEEN now() - INTERVAL '1 hour' AND now()";
+                 WHERE at = local::timestamptz AND day = local::date
+                 AND at BETWEEN now() - INTERVAL '1 hour' AND now()";
     assert_eq!(connection.query(agree)?.rows()?[0].get::<i64>(0)?, 3);
     assert_eq!(until_now.ask(&mut connection, &[Param::Integer(9)])?.len(), 3);
 

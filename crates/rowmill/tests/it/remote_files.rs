@@ -317,7 +317,8 @@ fn patterns_of_a_bucket_find_files_and_partitions() {
     assert_eq!(text(&mut connection, &sql), "2025 30|2026 30");
     assert_eq!(text(&mut connection, "SELECT count(*)::TEXT FROM 's3://bucket/dir/**/*.parquet'"), "100");
     let sql = "SELECT filename || ' ' || count(*)
-               FROM read_parquet('s3://bucket/dir/year=2025/[ab].parquet', filename = true) GROUP BY filename ORDER BY 1";
+               FROM read_parquet('s3://bucket/dir/year=2025/[ab].parquet', filename = true)
+               GROUP BY filename ORDER BY 1";
     let expected = "s3://bucket/dir/year=2025/a.parquet 10|s3://bucket/dir/year=2025/b.parquet 20";
     assert_eq!(text(&mut connection, sql), expected);
     // A condition on a partition excludes files without asking for their columns.

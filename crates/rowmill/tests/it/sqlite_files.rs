@@ -7,7 +7,8 @@ fn written(folder: &std::path::Path) -> String {
     let path = folder.join("old.db");
     let sqlite = rusqlite::Connection::open(&path).expect("opened");
     let sql = "CREATE TABLE Stock (item TEXT PRIMARY KEY, pieces INTEGER, price DECIMAL(6, 2), sold DATE);
-               INSERT INTO Stock VALUES ('cup', 3, 2.5, '2026-01-02'), ('pot', NULL, 10, NULL), ('pan', 7, 3, '2026-03-04');
+               INSERT INTO Stock VALUES ('cup', 3, 2.5, '2026-01-02'), ('pot', NULL, 10, NULL),
+                   ('pan', 7, 3, '2026-03-04');
                CREATE TABLE mixed (a INTEGER);
                INSERT INTO mixed VALUES (1), ('two');
                CREATE VIEW dear AS SELECT item FROM Stock WHERE price > 2.75;

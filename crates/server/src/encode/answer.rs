@@ -134,8 +134,8 @@ mod tests {
     const TABLE: &str = "CREATE TABLE k (id BIGINT PRIMARY KEY, a BOOLEAN, b TINYINT, c SMALLINT, d INTEGER, e DOUBLE,
         f TEXT, g VARCHAR(9), h BLOB, i UUID, j DATE, l TIMESTAMP, m TIMESTAMPTZ);
         INSERT INTO k (id) VALUES (1);
-        INSERT INTO k VALUES (2, true, -3, 300, -70000, 0.5, 'aé', '', '\\x00ff', '6f1b5e1e-0000-4000-8000-000000000001',
-            '1969-12-31', '1999-12-31 23:59:59.5', '2024-02-29 12:00:00+02')";
+        INSERT INTO k VALUES (2, true, -3, 300, -70000, 0.5, 'aé', '', '\\x00ff',
+            '6f1b5e1e-0000-4000-8000-000000000001', '1969-12-31', '1999-12-31 23:59:59.5', '2024-02-29 12:00:00+02')";
 
     fn batch_rows(batch: &RecordBatch, format: WireFormat) -> BytesMut {
         let columns = batch.columns().iter().map(|column| canonical(column).expect("a type of ours"));

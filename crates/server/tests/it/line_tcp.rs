@@ -93,8 +93,8 @@ fn a_line_without_its_end_is_not_stored() {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     wait_for_end(&mut stream);
     until(&server, "SELECT usage FROM cpu", "[[1.0]]");
-    let dropped = |event: &ServerEvent| matches!(event, ServerEvent::ProtocolViolation { reason, .. } if reason.contains("dropped"));
-    server.wait_for(dropped);
+    server
+        .wait_for(|event| matches!(event, ServerEvent::ProtocolViolation { reason, .. } if reason.contains("dropped")));
 }
 
 #[test]

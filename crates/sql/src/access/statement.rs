@@ -49,7 +49,7 @@ pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalo
 }
 
 /// Whether `COMMENT ON` means a relation, which has an owner. Types and macros have none.
-fn is_relation(object: CommentObject) -> bool {
+pub(crate) fn is_relation(object: CommentObject) -> bool {
     use CommentObject::{MaterializedView, Sequence, Table, View};
     matches!(object, Table | View | MaterializedView | Sequence)
 }

@@ -127,7 +127,7 @@ impl PgScalar {
     }
 
     /// The name in SQL, as `format_type` gives it.
-    pub fn sql_name(self) -> &'static str {
+    pub(crate) fn sql_name(self) -> &'static str {
         match self {
             PgScalar::Bool => "boolean",
             PgScalar::Int8 => "bigint",

@@ -40,7 +40,7 @@ const REPORT: Duration = Duration::from_millis(100);
 const END_MAX: Duration = Duration::from_millis(100);
 
 /// The consumer's side of a running query.
-pub(crate) struct Running {
+pub(crate) struct RunningQuery {
     work: Producer,
     schema: SchemaRef,
     context: Arc<StatementContext>,
@@ -57,7 +57,7 @@ enum Producer {
     Here(Batches),
 }
 
-impl Running {
+impl RunningQuery {
     /// Starts the operators of `query`.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
         let ReadyQuery { context, query } = query;
@@ -77,7 +77,7 @@ impl Running {
             started,
             last: started,
         });
-        Running { work, schema, context, report, finished: false }
+        RunningQuery { work, schema, context, report, finished: false }
     }
 
     fn cancel(&self) -> &Cancel {
@@ -125,7 +125,7 @@ impl Running {
     }
 }
 
-impl Iterator for Running {
+impl Iterator for RunningQuery {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -141,7 +141,7 @@ impl Iterator for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningQuery {
     fn drop(&mut self) {
         if self.finished {
             return;
@@ -160,7 +160,7 @@ impl Drop for Running {
 }
 
 impl Producer {
-    fn start(running: Result<Arc<rowmill_exec::operator::Running>>, context: &StatementContext) -> Producer {
+    fn start(running: Result<Arc<rowmill_exec::operator::RunningPlan>>, context: &StatementContext) -> Producer {
         let StatementContext { settings, workers, .. } = context;
         let spin = Duration::from_micros(settings.number("exec.steal_spin_us"));
         // The queue is bounded, so a slow consumer slows down the operators instead of filling the memory.
@@ -188,7 +188,7 @@ impl Producer {
 }
 
 /// Runs one worker's share of a query and passes its batches on until the consumer stops taking them.
-fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result<RecordBatch>>) {
+fn pass_on(running: &rowmill_exec::operator::RunningPlan, sender: &SyncSender<Result<RecordBatch>>) {
     let passed = catch_panics(|| {
         for batch in running.worker() {
             let failed = batch.is_err();
@@ -208,7 +208,7 @@ fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result
 /// Reports the progress of a query.
 struct Report {
     tell: ProgressFn,
-    operators: Weak<rowmill_exec::operator::Running>,
+    operators: Weak<rowmill_exec::operator::RunningPlan>,
     plan: Arc<PhysicalQuery>,
     /// The expected work. Most statements end before their first report, so it is estimated only then.
     work: Option<PlanWork>,
@@ -246,7 +246,7 @@ impl Report {
         });
     }
 
-    fn work_done(&mut self, running: &rowmill_exec::operator::Running) -> WorkDone {
+    fn work_done(&mut self, running: &rowmill_exec::operator::RunningPlan) -> WorkDone {
         self.work.get_or_insert_with(|| PlanWork::of(&self.plan)).done(&running.operator)
     }
 }

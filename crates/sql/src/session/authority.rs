@@ -27,7 +27,7 @@ impl Session {
     }
 
     /// Who the session acts for.
-    pub fn authority(&self) -> &Authority {
+    pub(crate) fn authority(&self) -> &Authority {
         &self.authority
     }
 

@@ -28,6 +28,7 @@ use sqlparser::tokenizer::Location;
 use super::Session;
 use super::temporary::{OWN, is_temporary};
 use crate::access::Access;
+use crate::access::statement::is_relation;
 use crate::deep::with_room;
 use crate::information_schema::INFORMATION_SCHEMA;
 use crate::names::{DEFAULT_SCHEMA, identifiers, lower};
@@ -218,12 +219,7 @@ impl NameResolver<'_> {
                 }
                 Ok(())
             }
-            Sql::Comment {
-                object_type:
-                    CommentObject::Table | CommentObject::View | CommentObject::MaterializedView | CommentObject::Sequence,
-                object_name,
-                ..
-            } => {
+            Sql::Comment { object_type, object_name, .. } if is_relation(*object_type) => {
                 self.qualify(object_name);
                 Ok(())
             }

@@ -77,7 +77,7 @@ impl Session {
 }
 
 /// Drops the temporary tables of connections whose process has crashed.
-pub fn drop_left_temporary_tables(engine: &Arc<Engine>, workers: &Arc<Workers>) -> Result<()> {
+pub(crate) fn drop_left_temporary_tables(engine: &Arc<Engine>, workers: &Arc<Workers>) -> Result<()> {
     let snapshot = engine.snapshot()?;
     let left = snapshot.catalog().schemas().filter(|schema| is_temporary(&schema.name));
     let left: Vec<String> = left.map(|schema| drop_schema(&schema.name)).collect();

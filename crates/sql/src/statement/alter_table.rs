@@ -122,9 +122,9 @@ fn alter_once(
             let text = other.to_string();
             let clause: Vec<&str> = text.split_whitespace().take(3).collect();
             Err(unsupported(STATEMENT, &clause.join(" ")).hint(
-                "there are ADD and DROP COLUMN, ADD, DROP and RENAME CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN \
-                 TYPE, SET or DROP DEFAULT or NOT NULL; for tables with a time column also SET and DROP TTL, DROP PARTITION \
-                 LIST and WHERE, DEDUP ENABLE and DISABLE",
+                "there are ADD and DROP COLUMN, ADD, DROP and RENAME CONSTRAINT, RENAME COLUMN, RENAME TO \
+                 and ALTER COLUMN TYPE, SET or DROP DEFAULT or NOT NULL; for tables with a time column also SET and \
+                 DROP TTL, DROP PARTITION LIST and WHERE, DEDUP ENABLE and DISABLE",
             ))
         }
     }

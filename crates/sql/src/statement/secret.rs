@@ -14,12 +14,19 @@ const DROP: &str = "DROP SECRET";
 
 /// Runs a [`Statement::CreateSecret`].
 pub(crate) fn create(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome> {
-    let Statement::CreateSecret { or_replace, temporary, if_not_exists, name, storage_specifier, secret_type, options } =
-        statement
+    let Statement::CreateSecret {
+        or_replace,
+        temporary,
+        if_not_exists,
+        name,
+        storage_specifier: storage,
+        secret_type,
+        options,
+    } = statement
     else {
         return Err(Error::internal("the dispatch hands CREATE SECRET to secret"));
     };
-    refuse_lasting(CREATE, *temporary, storage_specifier.as_ref())?;
+    refuse_lasting(CREATE, *temporary, storage.as_ref())?;
     let mut secret = Secret::new(&secret_type.value)?;
     let mut known: Vec<String> = Vec::with_capacity(options.len());
     for option in options {

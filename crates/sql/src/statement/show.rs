@@ -74,7 +74,8 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
             Err(Error::new(ErrorKind::Unsupported, format!("{} is not supported", words.join(" "))).hint(
-                "use SHOW TABLES, VIEWS, SCHEMAS, DATABASES, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
+                "use SHOW TABLES, VIEWS, SCHEMAS, DATABASES, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL \
+                 and SHOW of a setting",
             ))
         }
     }

@@ -22,8 +22,10 @@ pub(crate) fn create(
     representation: Option<&UserDefinedTypeRepresentation>,
 ) -> Result<Outcome> {
     let Some(UserDefinedTypeRepresentation::Enum { labels }) = representation else {
-        return Err(unsupported("CREATE TYPE", "another type than ENUM")
-            .hint("write CREATE TYPE name AS ENUM ('first', 'second'); a STRUCT needs no name: column STRUCT(a INTEGER, b TEXT)"));
+        return Err(unsupported("CREATE TYPE", "another type than ENUM").hint(
+            "write CREATE TYPE name AS ENUM ('first', 'second'); a STRUCT needs no name: \
+             column STRUCT(a INTEGER, b TEXT)",
+        ));
     };
     let name = work.statement.spell(type_name(name)?).to_owned();
     check_name(&name)?;

@@ -284,12 +284,12 @@ fn damaged(at: usize, what: &str) -> Error {
 }
 
 /// Hands out the parts of the rest of the head, one after another.
-struct Parts<'a> {
+struct HeadReader<'a> {
     rest: &'a [u8],
     taken: usize,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> HeadReader<'a> {
     fn next(&mut self, len: usize) -> Result<&'a [u8]> {
         let part = self.rest.get(self.taken..).and_then(|rest| rest.get(..len));
         self.taken += len;
@@ -326,7 +326,7 @@ impl ParsedHead {
         let body_end = body_end.filter(|end| *end <= bytes.len());
         let body = body..body_end.ok_or_else(|| damaged(48, "the chunk is longer than its extent"))?;
 
-        let mut parts = Parts { rest, taken: 0 };
+        let mut parts = HeadReader { rest, taken: 0 };
         let zone = parse_zone(fixed, &mut parts)?;
         let facts = parse_facts(fixed, zone)?;
         let mut sections = Vec::new();
@@ -402,7 +402,7 @@ fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
     }
 }
 
-fn parse_zone(fixed: &[u8], parts: &mut Parts<'_>) -> Result<Option<StoredZone>> {
+fn parse_zone(fixed: &[u8], parts: &mut HeadReader<'_>) -> Result<Option<StoredZone>> {
     let flags = fixed[66];
     let (min, max) = (usize::from(fixed[67]), usize::from(fixed[68]));
     let bytes = parts.next(padded(min + max))?;

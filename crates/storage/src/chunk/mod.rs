@@ -73,7 +73,7 @@ pub fn encode(column: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
 
 /// Encodes a column of a sealed block as a chunk, like [`encode`], but stores documents by path. May use `threads`
 /// workers.
-pub fn encode_sealed(column: ArrayRef, kind: &SqlType, threads: usize) -> Result<Vec<u8>> {
+pub(crate) fn encode_sealed(column: ArrayRef, kind: &SqlType, threads: usize) -> Result<Vec<u8>> {
     match *kind == SqlType::Json && *column.data_type() == kind.arrow() && column.len() <= ROWS_MAX {
         true => encode_documents(column, threads),
         false => encode(&column, kind),

@@ -44,8 +44,8 @@ struct Cutter {
     scratch: String,
 }
 
-/// Documents are cut in pieces of this many rows, which several threads share. The bytes of a chunk must not depend on
-/// the number of threads.
+/// Documents are cut in pieces of this many rows, which several threads share: a full block has 16 of them. The bytes
+/// of a chunk must not depend on the number of threads.
 const PIECE_ROWS: usize = 1 << 15;
 
 /// A piece of the documents after it was cut.

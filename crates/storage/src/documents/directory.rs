@@ -41,7 +41,7 @@ pub(crate) struct PathDirectory {
 
 /// What a chunk can say about a path without its documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartAnswer {
+pub(crate) enum PartAnswer {
     /// No document has a value other than `null` at the path.
     Missing,
     /// The part with this number and type has the values of all documents.
@@ -101,7 +101,7 @@ impl PathDirectory {
         if count > HOLES_MAX {
             return Err(damaged(&format!("it has {count} parts")));
         }
-        let mut reader = SectionReader { bytes };
+        let mut reader = PathListReader { bytes };
         let mut paths = Vec::with_capacity(count);
         for _ in 0..count {
             let keys = reader.path()?;
@@ -141,11 +141,11 @@ fn flag(byte: u8) -> Result<bool> {
     }
 }
 
-struct SectionReader<'a> {
+struct PathListReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> SectionReader<'a> {
+impl<'a> PathListReader<'a> {
     fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(len).ok_or_else(|| damaged("it ends too early"))?;
         self.bytes = rest;

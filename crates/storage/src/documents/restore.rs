@@ -3,19 +3,19 @@
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use rowmill_base::{Error, Result};
 
-use super::scalar::{PartType, PartValues};
+use super::scalar::{PartType, ScalarValues};
 use super::{HOLE, HOLES_MAX};
 
 /// The parts of some documents.
 #[derive(Debug)]
 pub(crate) struct DocumentParts<'a> {
-    parts: Vec<PartValues<'a>>,
+    parts: Vec<ScalarValues<'a>>,
 }
 
 impl<'a> DocumentParts<'a> {
     /// The parts with their types, by their numbers. They must have as many rows as the skeletons.
     pub(crate) fn new(parts: impl IntoIterator<Item = (PartType, &'a ArrayRef)>) -> Result<DocumentParts<'a>> {
-        let parts = parts.into_iter().map(|(kind, values)| PartValues::new(kind, values)).collect::<Result<_>>()?;
+        let parts = parts.into_iter().map(|(kind, values)| ScalarValues::new(kind, values)).collect::<Result<_>>()?;
         Ok(DocumentParts { parts })
     }
 

@@ -1,7 +1,7 @@
 //! Scalars of documents as values of a column, and back.
 //!
 //! A scalar may be taken out of a document only if its value is written in exactly one way: `1.50` and `1.5` are the
-//! same DOUBLE, so we take only the text that [`PartValues::write`] makes.
+//! same DOUBLE, so we take only the text that [`ScalarValues::write`] makes.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -228,21 +228,21 @@ fn take_text(values: &mut StringViewBuilder, inside: &str, scratch: &mut String)
 
 /// The values of one part for some rows.
 #[derive(Debug)]
-pub(super) enum PartValues<'a> {
+pub(super) enum ScalarValues<'a> {
     Boolean(&'a arrow::array::BooleanArray),
     Integer(&'a Int64Array),
     Double(&'a Float64Array),
     Text(&'a StringViewArray),
 }
 
-impl<'a> PartValues<'a> {
+impl<'a> ScalarValues<'a> {
     /// The values of `array`, which must have the type of the part.
-    pub(super) fn new(kind: PartType, array: &'a ArrayRef) -> Result<PartValues<'a>> {
+    pub(super) fn new(kind: PartType, array: &'a ArrayRef) -> Result<ScalarValues<'a>> {
         let values = match kind {
-            PartType::Boolean => array.as_boolean_opt().map(PartValues::Boolean),
-            PartType::Integer => array.as_primitive_opt::<Int64Type>().map(PartValues::Integer),
-            PartType::Double => array.as_primitive_opt::<Float64Type>().map(PartValues::Double),
-            PartType::Text => array.as_string_view_opt().map(PartValues::Text),
+            PartType::Boolean => array.as_boolean_opt().map(ScalarValues::Boolean),
+            PartType::Integer => array.as_primitive_opt::<Int64Type>().map(ScalarValues::Integer),
+            PartType::Double => array.as_primitive_opt::<Float64Type>().map(ScalarValues::Double),
+            PartType::Text => array.as_string_view_opt().map(ScalarValues::Text),
         };
         values.ok_or_else(|| Error::internal(format!("a part of {} was read as {}", kind.sql(), array.data_type())))
     }
@@ -250,14 +250,14 @@ impl<'a> PartValues<'a> {
     /// Writes the value of a row as JSON. Returns `false` if it is NULL.
     pub(super) fn write(&self, row: usize, out: &mut String) -> bool {
         match self {
-            PartValues::Boolean(values) if values.is_valid(row) => {
+            ScalarValues::Boolean(values) if values.is_valid(row) => {
                 out.push_str(if values.value(row) { "true" } else { "false" });
             }
-            PartValues::Integer(values) if values.is_valid(row) => {
+            ScalarValues::Integer(values) if values.is_valid(row) => {
                 let _ = write!(out, "{}", values.value(row));
             }
-            PartValues::Double(values) if values.is_valid(row) => write_double(values.value(row), out),
-            PartValues::Text(values) if values.is_valid(row) => {
+            ScalarValues::Double(values) if values.is_valid(row) => write_double(values.value(row), out),
+            ScalarValues::Text(values) if values.is_valid(row) => {
                 out.push('"');
                 write_escaped(values.value(row), out);
                 out.push('"');

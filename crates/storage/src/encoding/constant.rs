@@ -12,7 +12,7 @@ use crate::row_mask::RowMask;
 
 pub(super) struct Constant;
 
-/// Codes handed out at a time.
+/// Codes handed out at a time. They take 64 KiB, a sixteenth of the second-level cache.
 const PIECE_ROWS: usize = 16 << 10;
 
 impl Encoding for Constant {

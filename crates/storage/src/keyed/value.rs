@@ -25,8 +25,9 @@ pub enum ValueRef<'a> {
     Interval(IntervalMonthDayNano),
     /// `TEXT`
     Text(&'a str),
-    /// `BLOB`, the 16 bytes of a `UUID`, the [ordered bytes](crate::ordered_bytes) of a number of 256 bits, and the
-    /// stored bytes of a list or struct ([`encode_nested`]).
+    /// `BLOB`, the 16 bytes of a `UUID`, the bytes of a number of 256 bits that
+    /// [`of_ordered_bytes`](crate::of_ordered_bytes) reads, and the stored bytes of a list or struct
+    /// ([`encode_nested`]).
     ///
     /// [`encode_nested`]: super::encode_nested
     Bytes(&'a [u8]),

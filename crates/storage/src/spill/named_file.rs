@@ -14,7 +14,8 @@ use rowmill_base::{DiskCharge, Error, Result};
 use super::folder::TempFolder;
 use super::space::TempSpace;
 
-/// The bytes of one write to the file.
+/// The bytes of one write to the file. Copying them takes 26 µs at 10 GB/s, and a system call about 1 µs, so larger
+/// writes would save at most a twenty-fifth.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// A temporary file that one writer fills. It disappears when it is dropped.

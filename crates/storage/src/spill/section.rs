@@ -9,7 +9,8 @@ use rowmill_base::{Error, Result};
 use super::file::SpillFile;
 use super::frame::{FrameHead, HEAD_BYTES};
 
-/// The bytes that a reader asks a file for at once.
+/// The bytes that a reader asks a file for at once. A merge reads many runs at the same time, so a buffer should take
+/// little: this is a sixteenth of the second-level cache.
 const READ_BYTES: usize = 1 << 16;
 
 /// A part of a spill file that is read from its start to its end. The file lives as long as its sections.

@@ -139,7 +139,7 @@ impl TempSpace {
     }
 
     /// The bytes of spilled state from which on it becomes a file.
-    pub fn file_bytes_min(&self) -> u64 {
+    pub(crate) fn file_bytes_min(&self) -> u64 {
         self.shared.file_bytes_min.load(Ordering::Relaxed)
     }
 

@@ -12,7 +12,8 @@ use super::frame::FrameEncoder;
 use super::section::SpillSection;
 use super::space::TempSpace;
 
-/// The bytes of one write to a file. A system call for fewer bytes would cost more than copying them.
+/// The bytes of one write to a file. Copying them takes 105 µs at 10 GB/s, and a system call about 1 µs, so larger
+/// writes would save at most a hundredth.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Writes the spilled state of one worker of an operator.

@@ -15,7 +15,9 @@ use super::{BUCKETS_MAX, ColumnStatistics, FREQUENT_MAX, TableStatistics};
 use crate::keyed::ValueRef;
 use crate::schema::ColumnDef;
 
-/// The number of rows of the sample. The statistics of a smaller table are exact.
+/// The number of rows of the sample: 300 for each bucket of the histogram, as in PostgreSQL. By Chaudhuri, Motwani and
+/// Narasayya, "Random sampling for histogram construction" (1998), a bucket of a million rows then differs from an
+/// equal one by at most half, with a probability of 99 %. The statistics of a smaller table are exact.
 pub const SAMPLE_ROWS: usize = 30_000;
 
 /// A value is frequent if it has at least this many times the average number of rows.

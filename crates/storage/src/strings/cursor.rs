@@ -110,7 +110,7 @@ impl StringList<'_> {
     }
 
     /// The index of the first value that is not less than `bytes`, or the number of values if all are less.
-    pub fn lower_bound(&self, bytes: &[u8]) -> Result<usize> {
+    pub(crate) fn lower_bound(&self, bytes: &[u8]) -> Result<usize> {
         let mut cursor = ListCursor::new(self);
         // The border is in the last group whose head is less, unless even the first head is not less.
         let mut groups = 0..self.groups();

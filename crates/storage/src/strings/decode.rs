@@ -8,7 +8,8 @@ use rowmill_base::{Error, Result};
 use super::sink::Sink;
 use super::{DecodedList, StringKind, StringList};
 
-/// Memory is reserved in advance for at most this many decoded bytes per stored byte.
+/// Memory is reserved in advance for at most this many decoded bytes per stored byte, so that a damaged length cannot
+/// ask for unbounded memory. A list that shrinks further grows its buffer while it is decoded.
 const LIKELY_RATIO_MAX: usize = 64;
 
 impl StringList<'_> {

@@ -23,17 +23,17 @@ const SAMPLED_BYTES: usize = 128 << 10;
 const SAMPLED_VALUE_BYTES_MAX: usize = 4096;
 
 /// A layout, its symbol table, and the estimated size of the list in bytes.
-pub(super) struct Choice {
+pub(super) struct LayoutChoice {
     pub(super) layout: ListLayout,
     pub(super) compressor: Option<Compressor>,
     pub(super) bytes: usize,
 }
 
-impl Choice {
+impl LayoutChoice {
     /// Chooses the layout for `values`. Front coding is possible only if they ascend.
-    pub(super) fn of(values: &[&[u8]], ascending: bool) -> Choice {
+    pub(super) fn of(values: &[&[u8]], ascending: bool) -> LayoutChoice {
         let total = bytes_of(values);
-        let mut choice = Choice { layout: ListLayout::Raw, compressor: None, bytes: total };
+        let mut choice = LayoutChoice { layout: ListLayout::Raw, compressor: None, bytes: total };
         if total < COMPRESSED_BYTES_MIN {
             return choice;
         }
@@ -45,7 +45,7 @@ impl Choice {
             // A shared length takes about a byte.
             let bytes = scaled(bytes_of(&suffixes), scale) + values.len();
             if is_worth(bytes, total) {
-                choice = Choice { layout: ListLayout::FrontCoded, bytes, ..choice };
+                choice = LayoutChoice { layout: ListLayout::FrontCoded, bytes, ..choice };
                 own = suffixes;
             }
         }
@@ -65,7 +65,7 @@ impl Choice {
         // Replace the uncompressed size of these bytes by the compressed one.
         let bytes = (self.bytes + scaled(codes.len(), scale) + table.len()).saturating_sub(before);
         if is_worth(bytes, self.bytes) {
-            *self = Choice { layout: self.layout.with_fsst(), compressor: Some(compressor), bytes };
+            *self = LayoutChoice { layout: self.layout.with_fsst(), compressor: Some(compressor), bytes };
         }
     }
 }

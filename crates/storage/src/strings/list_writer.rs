@@ -7,12 +7,14 @@
 use fsst::Compressor;
 use rowmill_base::{Error, Result};
 
-use super::layout_choice::{Choice, bytes_of};
+use super::layout_choice::{LayoutChoice, bytes_of};
 use super::list::HEADER_BYTES;
 use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, packed};
 
 /// The number of values of a group, as a power of two. The whole values at the heads of groups take 4 % of a list of
-/// addresses. Reading one value means decoding half a group on average.
+/// addresses. Reading one value means decoding half a group on average. With groups of 32 values, and without reading
+/// ahead (`GROUPS_AT_ONCE` in `windows.rs`), ClickBench's Q38 took 8.0 ms instead of 5.4, and the directory was 1.2 %
+/// smaller.
 const GROUP_LOG2: u8 = 4;
 
 /// The number of values that are decoded together.
@@ -24,13 +26,13 @@ const SLAB: usize = 64 << GROUP_LOG2;
 /// Encodes ascending `values` in the layout that suits them best. Values beyond the limits of a list are a bug of the
 /// caller: [`super::plan`] chooses no such list.
 pub fn encode_list(values: &[&[u8]]) -> Result<Vec<u8>> {
-    let choice = Choice::of(values, true);
+    let choice = LayoutChoice::of(values, true);
     write(values, choice.layout, choice.compressor.as_ref())
 }
 
 /// Encodes values in any order, in the layout that suits them best, but never with front coding.
 pub(super) fn encode_in_row_order(values: &[&[u8]]) -> Result<Vec<u8>> {
-    let choice = Choice::of(values, false);
+    let choice = LayoutChoice::of(values, false);
     write(values, choice.layout, choice.compressor.as_ref())
 }
 

@@ -55,7 +55,7 @@ pub use windows::StringWindow;
 
 use arrow::datatypes::DataType;
 
-use layout_choice::Choice;
+use layout_choice::LayoutChoice;
 
 /// The maximum number of rows of a block, and so of values of a list.
 pub const VALUES_MAX: usize = 1 << 19;
@@ -109,8 +109,8 @@ pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
     }
     // Nearly every row has a value of its own. Estimate both forms, including the codes that a list needs.
     let code_bits = (usize::BITS - values.leading_zeros()) as usize;
-    let as_list = Choice::of(&dictionary.values, true).bytes + strings.len() * code_bits / 8;
-    let as_rows = Choice::of(&strings.rows(), false).bytes;
+    let as_list = LayoutChoice::of(&dictionary.values, true).bytes + strings.len() * code_bits / 8;
+    let as_rows = LayoutChoice::of(&strings.rows(), false).bytes;
     match as_list < as_rows - as_rows / ROWS_PREFERRED {
         true => StringPlan::List(dictionary),
         false => StringPlan::Rows,

@@ -20,7 +20,8 @@ pub(crate) const NAME: &str = "BACKUP";
 const MARK: &[u8; 8] = b"RowmilBk";
 const VERSION: u32 = 1;
 
-/// Bytes of a file covered by one checksum.
+/// Bytes of a file covered by one checksum. Damage is reported to a megabyte, and the checksums of a terabyte take 4
+/// MB.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// We sync a file after this many bytes, so that the last sync need not write the whole file.

@@ -41,8 +41,8 @@ pub fn restore(from: &Path, to: &Path, cancel: &Cancel) -> Result<Restored> {
     restore_over(from, to, &RealDisk::new(to), cancel)
 }
 
-/// Restores a backup and writes all files through `disk`, whose directory must be `to`. It is meant for tests that
-/// inject faults.
+/// Restores a backup and writes all files through `disk`, whose directory must be `to`. Only tests that inject
+/// faults should use it.
 pub fn restore_over(from: &Path, to: &Path, disk: &dyn Disk, cancel: &Cancel) -> Result<Restored> {
     check_finished(from)?;
     check_apart(from, to, "restore")?;

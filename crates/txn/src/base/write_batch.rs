@@ -55,7 +55,7 @@ impl WriteBatch {
     }
 
     /// Makes a batch that may be applied only to a base whose last commit is `commit`.
-    pub fn behind(commit: CommitId) -> WriteBatch {
+    pub(crate) fn behind(commit: CommitId) -> WriteBatch {
         WriteBatch { behind: Some(commit), ..WriteBatch::default() }
     }
 
@@ -114,7 +114,7 @@ impl WriteBatch {
     }
 
     /// The changes, in order.
-    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> + Clone {
+    pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> + Clone {
         self.operations.iter().map(|operation| match operation {
             Owned::Put(key, value) => Operation::Put { key, value },
             Owned::Delete(key) => Operation::Delete { key },

@@ -9,7 +9,8 @@ use crate::keyed::{RangeScan, RowBatch, TableCodec, WriteBuffers, index_head};
 use crate::parents::{Sought, find_parent, foreign_keys};
 use crate::snapshot::Snapshot;
 
-/// Keys that are read at a time.
+/// Keys that are read at a time. The cost of a call is shared by a thousand keys, and the check looks for its
+/// cancellation after each call.
 const KEYS_AT_ONCE: usize = 1024;
 
 /// The tables whose rows or index entries differ between two states.

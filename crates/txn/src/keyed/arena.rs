@@ -10,7 +10,8 @@ use allocator_api2::vec::Vec as PieceVec;
 use rowmill_base::CommitId;
 use rowmill_io::OverflowMemory;
 
-/// The bytes of a chunk. A longer record gets a chunk of its own, which takes several consecutive numbers.
+/// The bytes of a chunk. A longer record gets a chunk of its own, which takes several consecutive numbers. On average
+/// half of the last chunk of an index is unused, 32 KiB.
 const CHUNK_BYTES: usize = 64 << 10;
 /// The bytes of an arena's first chunk. It is small, because each index has an arena and most have few recent rows.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;

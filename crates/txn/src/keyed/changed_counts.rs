@@ -16,10 +16,11 @@ pub(crate) const ROWS_MIN: u64 = 1_000;
 
 /// The numbers of rows that were written, by index.
 #[derive(Debug, Default)]
-pub(crate) struct ChangedCounts(Mutex<HashMap<IndexId, ChangedRows>>);
+pub(crate) struct ChangedCounts(Mutex<HashMap<IndexId, ChangedCount>>);
 
+/// The rows that were written to an index, and the count at which the index should be analysed.
 #[derive(Clone, Copy, Debug)]
-struct ChangedRows {
+struct ChangedCount {
     count: u64,
     limit: u64,
 }
@@ -30,7 +31,7 @@ impl ChangedCounts {
         let mut counts = self.0.lock();
         let mut is_reached = false;
         for (index, rows) in written {
-            let changed = counts.entry(index).or_insert(ChangedRows { count: 0, limit: ROWS_MIN });
+            let changed = counts.entry(index).or_insert(ChangedCount { count: 0, limit: ROWS_MIN });
             changed.count += rows;
             is_reached |= changed.count >= changed.limit;
         }

@@ -14,11 +14,12 @@ use rowmill_storage::keyed::{ByteRows, KeyRange};
 use super::table_codec::HEAD_BYTES;
 use super::versions_by_index::VersionsByIndex;
 
-/// The most bytes of keys and ranges before they collapse.
+/// The most bytes of keys and ranges before they collapse. They hold some twenty thousand reads of keys of 16 bytes,
+/// with [`READ_BYTES`] for each.
 const BYTES_MAX: usize = 1 << 20;
 /// Approximate overhead in bytes of a read beyond its keys.
 const READ_BYTES: usize = 32;
-/// The unit of memory accounting, in bytes.
+/// The unit of memory accounting, in bytes. A set asks the broker sixteen times until it has [`BYTES_MAX`].
 const COUNTED_BYTES: usize = 64 << 10;
 
 /// The reads of one transaction. All threads that read for the transaction share it.

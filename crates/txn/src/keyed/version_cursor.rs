@@ -10,7 +10,8 @@ use super::versions::Versions;
 
 /// The most entries to look at under one lock, which takes about ten microseconds. A commit to the same table waits.
 const ENTRIES_PER_LOCK: usize = 64;
-/// A batch ends when its rows have this number of bytes.
+/// A batch ends when its rows have this number of bytes. Copying them takes 7 µs at 10 GB/s, about as long as looking
+/// at [`ENTRIES_PER_LOCK`] entries.
 const ROW_BYTES_PER_BATCH: usize = 64 << 10;
 
 /// Copies of keys and of what a snapshot sees of them. A batch should be filled again and again, because it keeps its

@@ -43,7 +43,8 @@ use crate::background_pace::rest_if_due;
 
 /// The most changes to apply under one lock. They take about ten microseconds.
 const CHANGES_PER_LOCK: usize = 32;
-/// The most bytes of rows to apply under one lock.
+/// The most bytes of rows to apply under one lock. Copying them takes 7 µs at 10 GB/s, about as long as applying
+/// [`CHANGES_PER_LOCK`] short rows.
 const CHANGE_BYTES_PER_LOCK: usize = 64 << 10;
 /// The most entries of a range to validate under one lock.
 const CHECKED_PER_LOCK: usize = 1024;

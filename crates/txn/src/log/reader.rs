@@ -9,7 +9,8 @@ use super::Position;
 use super::record::{self, ALIGNMENT, HEAD_BYTES, RecordHead};
 use super::segment::{Segment, SegmentBytes, SegmentReader};
 
-/// Bytes per read.
+/// Bytes per read. Copying them takes 105 µs at 10 GB/s, and a system call about 1 µs, so longer reads would save at
+/// most a hundredth.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// A reader of the existing segments, which may have gaps between them.

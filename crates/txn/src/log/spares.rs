@@ -17,7 +17,7 @@ use rowmill_io::Disk;
 use super::segment::{FOLDER, Segment, SegmentBytes, path};
 use crate::job::Job;
 
-/// At most this many segments are made ahead.
+/// At most this many segments are made ahead: 128 MiB of log, twice the default of `checkpoint_log_bytes`.
 const AHEAD_MAX: u64 = 32;
 
 /// Makes segments ahead of their use.

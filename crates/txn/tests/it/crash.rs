@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
-use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
+use rowmill_io::{Disk, DiskChange, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, crash_state};
 use rowmill_storage::PAGE_BYTES;
 use rowmill_txn::Engine;
 use rowmill_txn::base::{BaseChecked, BaseRead, BatchParts, MemoryBase, OrderedBase, WriteBatch};
@@ -140,7 +140,7 @@ fn possible_at(cut: usize, acknowledged: &[Acknowledged]) -> Vec<Content> {
 }
 
 /// Says what becomes of a change that was not synced.
-type Judge = Box<dyn FnMut(&Record) -> Fate>;
+type Judge = Box<dyn FnMut(&DiskChange) -> Fate>;
 
 /// Nothing that was not synced is there, all of it is, or the lot decides, so many times.
 fn fates(seed: u64, lots: usize) -> Vec<Judge> {
@@ -150,7 +150,7 @@ fn fates(seed: u64, lots: usize) -> Vec<Judge> {
 
 fn by_lot(seed: u64) -> Judge {
     let mut dice = seed.wrapping_mul(6_364_136_223_846_793_005) | 1;
-    Box::new(move |_: &Record| {
+    Box::new(move |_: &DiskChange| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let roll = (dice >> 33) as usize;
         match roll % 6 {

@@ -156,7 +156,7 @@ impl EnumLabels {
     }
 
     /// The place of the label with this rank, from 0.
-    pub fn place_of_rank(&self, rank: u64) -> Option<usize> {
+    fn place_of_rank(&self, rank: u64) -> Option<usize> {
         self.labels.binary_search_by_key(&rank, |label| label.rank).ok()
     }
 

@@ -35,14 +35,14 @@ pub(in super::super) struct Stages {
 
 #[derive(Debug)]
 enum StageState {
-    Planned(Stage),
+    Planned(PlannedStage),
     Running(Arc<HashJoin>),
     Over,
 }
 
 /// A stage that has not begun.
 #[derive(Debug)]
-struct Stage {
+struct PlannedStage {
     build: Vec<SpilledBatch>,
     probe: Vec<SpilledBatch>,
     part: JoinPart,
@@ -73,7 +73,7 @@ struct StagePlanner<'a> {
     long_columns: usize,
     /// The part of the stages.
     part: JoinPart,
-    stages: Vec<Stage>,
+    stages: Vec<PlannedStage>,
 }
 
 impl HashJoin {
@@ -148,7 +148,7 @@ impl StagePlanner<'_> {
     /// Adds a stage, unless it has no rows.
     fn push(&mut self, build: Vec<SpilledBatch>, probe: Vec<SpilledBatch>) {
         if !build.is_empty() || !probe.is_empty() {
-            self.stages.push(Stage { build, probe, part: self.part.clone() });
+            self.stages.push(PlannedStage { build, probe, part: self.part.clone() });
         }
     }
 
@@ -174,7 +174,7 @@ impl StagePlanner<'_> {
         for (number, piece) in pieces.into_iter().enumerate() {
             let notes = notes.clone().map(|notes| PieceNotes { notes, is_last: number + 1 == count });
             let part = JoinPart { notes, ..self.part.clone() };
-            self.stages.push(Stage { build: piece, probe: probe.to_vec(), part });
+            self.stages.push(PlannedStage { build: piece, probe: probe.to_vec(), part });
         }
         Ok(())
     }
@@ -224,7 +224,8 @@ impl Stages {
         if let StageState::Running(running) = &*state {
             return Ok(Some(Arc::clone(running)));
         }
-        let StageState::Planned(Stage { build, probe, part }) = std::mem::replace(&mut *state, StageState::Over) else {
+        let StageState::Planned(PlannedStage { build, probe, part }) = std::mem::replace(&mut *state, StageState::Over)
+        else {
             return Ok(None);
         };
         // Without the lost rows, it is not known which rows have no match.

@@ -12,7 +12,7 @@ use rowmill_storage::TableSource;
 use rowmill_storage::spill::TempSpace;
 
 use crate::collect::collect;
-use crate::operator::{Environment, Running};
+use crate::operator::{Environment, RunningPlan};
 use crate::testing::TestTable;
 
 type Lists = Vec<Option<Vec<Option<f64>>>>;
@@ -76,7 +76,7 @@ fn run_over(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize, batch_
         recursion_max: 1,
         early_filters: true,
     };
-    let running = Running::new(root, &environment).expect("a plan");
+    let running = RunningPlan::new(root, &environment).expect("a plan");
     let batches = collect(&running.source, workers).expect("nothing fails");
     let whole = concat_batches(running.source.schema(), &batches).expect("batches of one schema");
     let text = |row: usize| {
@@ -272,7 +272,7 @@ fn pairs_of_a_table_and_of_batches_agree_with_the_definitions() {
                 recursion_max: 1,
                 early_filters: true,
             };
-            let running = Running::new(&root, &environment).expect("a plan");
+            let running = RunningPlan::new(&root, &environment).expect("a plan");
             let batches = collect(&running.source, workers).expect("nothing fails");
             let whole = concat_batches(running.source.schema(), &batches).expect("batches of one schema");
             assert_eq!(whole.num_rows(), groups.len());

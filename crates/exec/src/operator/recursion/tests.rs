@@ -10,7 +10,7 @@ use rowmill_storage::spill::TempSpace;
 
 use crate::batch::{BatchSource, Batches};
 use crate::collect::collect;
-use crate::operator::{Environment, Running};
+use crate::operator::{Environment, RunningPlan};
 use crate::test_input::{number_batch, number_pairs, number_schema, numbers_of};
 
 fn pair_schema() -> SchemaRef {
@@ -68,7 +68,7 @@ fn run(root: &Node, foreign: &BTreeMap<usize, Arc<dyn BatchSource>>, workers: us
         recursion_max: 1_000,
         early_filters: true,
     };
-    let running = Running::new(root, &environment).expect("a plan");
+    let running = RunningPlan::new(root, &environment).expect("a plan");
     let mut found = numbers_of(&collect(&running.source, workers).expect("nothing fails"));
     drop(running);
     assert_eq!(broker.used_bytes(), 0);

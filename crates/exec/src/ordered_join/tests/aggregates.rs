@@ -14,7 +14,7 @@ use crate::aggregate::named;
 use crate::testing::seeds;
 
 /// An aggregate, and its value by definition as text.
-struct Call {
+struct AggregateCase {
     aggregate: Aggregate,
     value: fn(&[&RightRow]) -> String,
     /// Whether the value depends on the order of the rows.
@@ -41,12 +41,12 @@ fn float(value: Option<f64>) -> String {
 }
 
 /// Every way in which an aggregate of frames is computed.
-fn calls(case: &OrderedCase) -> Vec<Call> {
+fn calls(case: &OrderedCase) -> Vec<AggregateCase> {
     let width = case.keys.len();
     let expr = |column: usize| Expr::Column(width + column);
     let call = |name: &str, argument: Option<(usize, DataType)>, kind: DataType, value| {
         let argument = argument.map(|(column, kind)| (expr(column), kind));
-        Call { aggregate: Aggregate::new(named(name), argument, kind), value, needs_order: false }
+        AggregateCase { aggregate: Aggregate::new(named(name), argument, kind), value, needs_order: false }
     };
     let (int, decimal, double) = (DataType::Int64, DataType::Decimal128(38, 0), DataType::Float64);
     let value = Some((column::VALUE, int.clone()));
@@ -104,10 +104,10 @@ fn calls(case: &OrderedCase) -> Vec<Call> {
         call("first_value", value.clone(), int.clone(), |rows| or_null(rows.first().and_then(|row| row.value))),
         call("last_value", of_text, DataType::Utf8View, |rows| or_null(rows.last().map(|row| text(row.id)))),
     ];
-    calls.extend(of_order.into_iter().map(|call| Call { needs_order: true, ..call }));
+    calls.extend(of_order.into_iter().map(|call| AggregateCase { needs_order: true, ..call }));
     let mut skipping = call("last_value", value, int, |rows| or_null(rows.iter().rev().find_map(|row| row.value)));
     skipping.aggregate.skips_nulls = true;
-    calls.push(Call { needs_order: true, ..skipping });
+    calls.push(AggregateCase { needs_order: true, ..skipping });
     calls.retain(|call| case.has_tie || !call.needs_order);
     calls
 }
@@ -137,7 +137,7 @@ impl OrderedCase {
     }
 
     /// The ids of the left rows with their aggregates, sorted.
-    fn aggregated(&self, calls: &[Call], run: &Run<'_>) -> Result<Vec<(i32, Vec<String>)>> {
+    fn aggregated(&self, calls: &[AggregateCase], run: &Run<'_>) -> Result<Vec<(i32, Vec<String>)>> {
         let aggregates: Vec<Aggregate> = calls.iter().map(|call| call.aggregate.clone()).collect();
         let kinds = [DataType::Int32].into_iter().chain(aggregates.iter().map(|aggregate| aggregate.kind.clone()));
         let (kinds, output) = (kinds.collect(), vec![self.keys.len() + column::LEFT_ID]);
@@ -155,7 +155,7 @@ impl OrderedCase {
         Ok(rows)
     }
 
-    fn expected_aggregates(&self, calls: &[Call]) -> Vec<(i32, Vec<String>)> {
+    fn expected_aggregates(&self, calls: &[AggregateCase]) -> Vec<(i32, Vec<String>)> {
         let right = self.right.concat();
         let row = |left: &super::case::LeftRow| {
             let met = self.met(left, &right);

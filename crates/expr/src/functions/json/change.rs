@@ -33,7 +33,8 @@ pub(super) const JSON_MERGE_PATCH: FunctionSpec = FunctionSpec {
             Ok(merged_text(&merged))
         })
     },
-    doc: "A document changed by patches (RFC 7396): members of a patch replace those of the document, null removes them.",
+    doc: "A document changed by patches (RFC 7396): members of a patch replace those of the document, \
+          null removes them.",
     example: ("json_merge_patch('{\"a\": 1, \"b\": 2}', '{\"b\": null, \"c\": 3}')", "{\"a\": 1, \"c\": 3}"),
     ..ordinary("json")
 };

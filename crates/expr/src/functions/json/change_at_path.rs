@@ -101,7 +101,8 @@ pub(super) const JSONB_INSERT: FunctionSpec = FunctionSpec {
             Ok(merged_text(&node))
         })
     },
-    doc: "A document with one more value at a path: before the item of an array there, or after it, or under a new key.",
+    doc: "A document with one more value at a path: before the item of an array there, or after it, \
+          or under a new key.",
     example: ("jsonb_insert('{\"a\": [1, 3]}', '{a,1}', '2')", "{\"a\": [1, 2, 3]}"),
     ..ordinary("json")
 };

@@ -20,7 +20,8 @@ pub(super) const JSON_TYPE: FunctionSpec = FunctionSpec {
     can_fail: true,
     signature: |arguments| with_path(arguments, TEXT),
     kernel: |arguments, _, rows| names(arguments, rows, type_of),
-    doc: "The type of a document or a part, as DuckDB names it: OBJECT, ARRAY, VARCHAR, UBIGINT, BIGINT, DOUBLE, BOOLEAN or NULL.",
+    doc: "The type of a document or a part, as DuckDB names it: OBJECT, ARRAY, VARCHAR, UBIGINT, BIGINT, \
+          DOUBLE, BOOLEAN or NULL.",
     example: ("json_type('{\"a\": -1}', '$.a')", "BIGINT"),
     ..ordinary("json")
 };
@@ -64,7 +65,7 @@ pub(super) const JSON_KEYS: FunctionSpec = FunctionSpec {
     can_fail: true,
     signature: |arguments| with_path(arguments, text_list()),
     kernel: |arguments, _, rows| {
-        let parts = Parts::new(arguments)?;
+        let parts = SelectedParts::new(arguments)?;
         let mut lists = ListRows::new(rows);
         let mut scratch = String::new();
         for row in 0..rows {
@@ -88,7 +89,7 @@ pub(super) const JSON_ARRAY_LENGTH: FunctionSpec = FunctionSpec {
     can_fail: true,
     signature: |arguments| with_path(arguments, BIGINT),
     kernel: |arguments, _, rows| {
-        let parts = Parts::new(arguments)?;
+        let parts = SelectedParts::new(arguments)?;
         let length = |row: usize| Ok(parts.get(row)?.map(|value| items(value).count() as i64));
         let lengths = (0..rows).map(length).collect::<Result<Vec<Option<i64>>>>()?;
         Ok(Arc::new(Int64Array::from(lengths)))
@@ -112,15 +113,15 @@ pub(super) fn with_path(arguments: &[ArgumentKind<'_>], result: DataType) -> Opt
 }
 
 /// The documents, or the part that the path selects of each.
-pub(super) struct Parts<'a> {
+pub(super) struct SelectedParts<'a> {
     documents: Documents,
     paths: Option<Paths<'a>>,
 }
 
-impl<'a> Parts<'a> {
-    pub(super) fn new(arguments: &'a [Operand]) -> Result<Parts<'a>> {
+impl<'a> SelectedParts<'a> {
+    pub(super) fn new(arguments: &'a [Operand]) -> Result<SelectedParts<'a>> {
         let paths = arguments.get(1).map(Paths::new).transpose()?;
-        Ok(Parts { documents: Documents::new(&arguments[0]), paths })
+        Ok(SelectedParts { documents: Documents::new(&arguments[0]), paths })
     }
 
     /// Returns the value of a row, or `None` for NULL.
@@ -135,7 +136,7 @@ impl<'a> Parts<'a> {
 }
 
 fn names(arguments: &[Operand], rows: usize, name: fn(&str) -> &'static str) -> Result<ArrayRef> {
-    let parts = Parts::new(arguments)?;
+    let parts = SelectedParts::new(arguments)?;
     let names = (0..rows).map(|row| Ok(parts.get(row)?.map(name))).collect::<Result<Vec<Option<&str>>>>()?;
     Ok(Arc::new(StringViewArray::from(names)))
 }

@@ -9,7 +9,7 @@ use rowmill_base::{Result, json_arrow};
 use rowmill_plan::FunctionSpec;
 use rowmill_plan::Operand;
 
-use super::describe::{Parts, type_of, with_path};
+use super::describe::{SelectedParts, type_of, with_path};
 use super::documents::{Documents, ListRows, list_of};
 use crate::functions::rowwise::too_long;
 use crate::functions::signatures::{BIGINT, TEXT, ordinary};
@@ -166,7 +166,7 @@ fn node_fields() -> Fields {
 }
 
 fn node_lists(arguments: &[Operand], rows: usize, is_tree: bool) -> Result<ArrayRef> {
-    let parts = Parts::new(arguments)?;
+    let parts = SelectedParts::new(arguments)?;
     let mut nodes = Nodes { is_tree, ..Nodes::default() };
     let mut ends = RowEnds::new(rows);
     for row in 0..rows {

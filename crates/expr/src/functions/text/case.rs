@@ -6,7 +6,7 @@ use rowmill_base::Result;
 use rowmill_plan::Operand;
 
 use crate::functions::rowwise::{TextArgument, texts};
-use crate::kernels::letter_case::{Lowercase, Uppercase};
+use crate::kernels::letter_case::{lowercase, uppercase};
 
 /// The only letter whose lower case depends on the letters around it.
 const CAPITAL_SIGMA: char = 'Σ';
@@ -17,7 +17,7 @@ pub(super) fn upper(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
             made.push_str(source);
             made.make_ascii_uppercase();
         }
-        false => made.extend(source.chars().flat_map(Uppercase::of)),
+        false => made.extend(source.chars().flat_map(uppercase)),
     })
 }
 
@@ -29,7 +29,7 @@ pub(super) fn lower(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
         }
         // The standard library knows the special lower-case sigma at the end of a word.
         false if source.contains(CAPITAL_SIGMA) => made.push_str(&source.to_lowercase()),
-        false => made.extend(source.chars().flat_map(Lowercase::of)),
+        false => made.extend(source.chars().flat_map(lowercase)),
     })
 }
 
@@ -38,8 +38,8 @@ pub(super) fn initcap(arguments: &[Operand], _kind: &DataType, rows: usize) -> R
         let mut is_inside = false;
         for char in source.chars() {
             match is_inside {
-                true => made.extend(Lowercase::of(char)),
-                false => made.extend(Uppercase::of(char)),
+                true => made.extend(lowercase(char)),
+                false => made.extend(uppercase(char)),
             }
             is_inside = char.is_alphanumeric();
         }

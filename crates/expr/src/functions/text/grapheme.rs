@@ -39,7 +39,8 @@ pub(in crate::functions) static GRAPHEMES: &[FunctionSpec] = &[
         name: "substring_grapheme",
         signature: |arguments| optional(arguments, 2, &[TEXT, BIGINT, BIGINT], TEXT),
         kernel: substring,
-        doc: "The part of a text from a position on, of at most a length, in graphemes. A negative position counts from the end.",
+        doc: "The part of a text from a position on, of at most a length, in graphemes. A negative position counts \
+          from the end.",
         example: ("substring_grapheme('rowmill', 4, 2)", "mi"),
         ..ordinary("text")
     },

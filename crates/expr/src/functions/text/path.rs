@@ -19,7 +19,8 @@ pub(in crate::functions) static PATHS: &[FunctionSpec] = &[
         can_fail: true,
         signature: |arguments| filename_kinds(arguments),
         kernel: filename,
-        doc: "The last part of a path, without its extension if the second argument is true. A further argument names the separator.",
+        doc: "The last part of a path, without its extension if the second argument is true. A further argument \
+          names the separator.",
         example: ("parse_filename('/var/data/mill.csv', true)", "mill"),
         ..ordinary("text")
     },

@@ -51,7 +51,8 @@ pub(in crate::functions) static SIZES: &[FunctionSpec] = &[
         can_fail: true,
         signature: |arguments| optional(arguments, 3, &[DOUBLE, DOUBLE, DOUBLE, DOUBLE], TEXT),
         kernel: bars,
-        doc: "A bar that is as long as the place of a number between two others: 80 characters, or the number of the last argument.",
+        doc: "A bar that is as long as the place of a number between two others: 80 characters, or the number \
+          of the last argument.",
         example: ("bar(5, 0, 20, 8)", "██      "),
         ..ordinary("text")
     },

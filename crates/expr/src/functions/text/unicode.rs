@@ -43,7 +43,8 @@ pub(in crate::functions) static UNICODE: &[FunctionSpec] = &[
         name: "nfc_normalize",
         signature: |arguments| exactly(arguments, &[TEXT], TEXT),
         kernel: normalize,
-        doc: "The text in the form NFC of Unicode, in which letters and their accents are one character where that exists.",
+        doc: "The text in the form NFC of Unicode, in which letters and their accents are one character \
+          where that exists.",
         example: ("nfc_normalize('Mühle')", "Mühle"),
         ..ordinary("text")
     },

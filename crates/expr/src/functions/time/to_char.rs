@@ -29,9 +29,8 @@ pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
     can_fail: true,
     signature,
     kernel,
-    doc: "A date, time, timestamp or number as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of \
-        strftime \
-          if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
+    doc: "A date, time, timestamp or number as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', \
+          or of strftime if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
     example: ("to_char(TIMESTAMP '2013-07-31 12:30:45', 'DD.MM.YYYY HH24:MI')", "31.07.2013 12:30"),
     ..ordinary("time")
 };

@@ -107,7 +107,7 @@ impl<'d> Evaluation<'d> {
                 let is_negated = matches!(expr, PathExpr::Negated(_));
                 let mut values = Vec::new();
                 for value in self.unwrapped(self.values(of, scope)?) {
-                    let Some(read) = Decimal::of(&value) else { return misfit("+ and - take numbers") };
+                    let Some(read) = PathNumber::of(&value) else { return misfit("+ and - take numbers") };
                     values.push(if is_negated { Cow::Owned(read.negated().to_string()) } else { value });
                 }
                 values
@@ -117,7 +117,7 @@ impl<'d> Evaluation<'d> {
                 for side in sides.iter() {
                     let values = self.unwrapped(self.values(side, scope)?);
                     match values.as_slice() {
-                        [one] if Decimal::of(one).is_some() => numbers.extend(Decimal::of(one)),
+                        [one] if PathNumber::of(one).is_some() => numbers.extend(PathNumber::of(one)),
                         _ => return misfit(format!("an operand of {op:?} is no single number")),
                     }
                 }
@@ -202,7 +202,7 @@ impl<'d> Evaluation<'d> {
         };
         let inner = Scope { current: scope.current, last: Some(list.len() as i64 - 1) };
         let position = |expr: &PathExpr| match self.values(expr, &inner)?.as_slice() {
-            [one] => match Decimal::of(one).and_then(|number| number.whole()) {
+            [one] => match PathNumber::of(one).and_then(|number| number.whole()) {
                 Some(position) => Ok(position),
                 None => misfit("a position is no number of 64 bits"),
             },
@@ -253,11 +253,11 @@ impl<'d> Evaluation<'d> {
             _ => value,
         };
         let as_number = || match kind {
-            JsonKind::Number | JsonKind::String => Decimal::of(text.trim()),
+            JsonKind::Number | JsonKind::String => PathNumber::of(text.trim()),
             _ => None,
         };
-        let of_number = |result: &dyn Fn(&Decimal) -> Option<Decimal>| {
-            let number = (kind == JsonKind::Number).then(|| Decimal::of(text)).flatten();
+        let of_number = |result: &dyn Fn(&PathNumber) -> Option<PathNumber>| {
+            let number = (kind == JsonKind::Number).then(|| PathNumber::of(text)).flatten();
             number.and_then(|number| result(&number)).map(|number| number.to_string())
         };
         let result = match method {
@@ -281,7 +281,9 @@ impl<'d> Evaluation<'d> {
                 let truth = match kind {
                     JsonKind::Boolean => Some(text == "true"),
                     JsonKind::String => crate::text::reader::parse_bool(text.trim()).ok(),
-                    JsonKind::Number => Decimal::of(text).and_then(|number| number.whole()).map(|number| number != 0),
+                    JsonKind::Number => {
+                        PathNumber::of(text).and_then(|number| number.whole()).map(|number| number != 0)
+                    }
                     _ => None,
                 };
                 truth.map(|truth| truth.to_string())
@@ -466,44 +468,44 @@ fn order_of_numbers(a: &str, b: &str) -> Option<Ordering> {
     if JsonNode::Scalar(a).equals(&JsonNode::Scalar(b)) {
         return Some(Ordering::Equal);
     }
-    let (left, right) = (Decimal::of(a)?, Decimal::of(b)?);
+    let (left, right) = (PathNumber::of(a)?, PathNumber::of(b)?);
     match left.combined(PathOp::Subtract, &right)? {
-        Decimal::Exact(difference, _) => Some(difference.cmp(&0)),
-        Decimal::Double(difference) => difference.partial_cmp(&0.0),
+        PathNumber::Exact(difference, _) => Some(difference.cmp(&0)),
+        PathNumber::Double(difference) => difference.partial_cmp(&0.0),
     }
 }
 
 /// A number: exact if it has few digits, and otherwise a double.
 #[derive(Clone, Copy, Debug)]
-enum Decimal {
+enum PathNumber {
     /// An integer, and how many of its digits come after the point.
     Exact(i128, u32),
     Double(f64),
 }
 
-impl Decimal {
-    fn of(text: &str) -> Option<Decimal> {
+impl PathNumber {
+    fn of(text: &str) -> Option<PathNumber> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let is_plain = !whole.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
         if is_plain
             && text.len() <= 38
             && let Ok(digits) = format!("{whole}{fraction}").parse()
         {
-            return Some(Decimal::Exact(digits, fraction.len() as u32));
+            return Some(PathNumber::Exact(digits, fraction.len() as u32));
         }
         let is_number = text.starts_with(|ch: char| ch.is_ascii_digit() || matches!(ch, '-' | '+' | '.'));
-        text.parse().ok().filter(|number: &f64| is_number && number.is_finite()).map(Decimal::Double)
+        text.parse().ok().filter(|number: &f64| is_number && number.is_finite()).map(PathNumber::Double)
     }
 
     fn double(&self) -> f64 {
         match self {
-            Decimal::Exact(digits, scale) => *digits as f64 / 10_f64.powi(*scale as i32),
-            Decimal::Double(number) => *number,
+            PathNumber::Exact(digits, scale) => *digits as f64 / 10_f64.powi(*scale as i32),
+            PathNumber::Double(number) => *number,
         }
     }
 
-    fn combined(&self, op: PathOp, other: &Decimal) -> Option<Decimal> {
-        if let (Decimal::Exact(a, scale), Decimal::Exact(b, of_other)) = (self, other)
+    fn combined(&self, op: PathOp, other: &PathNumber) -> Option<PathNumber> {
+        if let (PathNumber::Exact(a, scale), PathNumber::Exact(b, of_other)) = (self, other)
             && let Some(exact) = exact(op, (*a, *scale), (*b, *of_other))
         {
             return Some(exact);
@@ -516,42 +518,42 @@ impl Decimal {
             PathOp::Divide => a / b,
             PathOp::Remainder => a % b,
         };
-        result.is_finite().then_some(Decimal::Double(result))
+        result.is_finite().then_some(PathNumber::Double(result))
     }
 
-    fn negated(&self) -> Decimal {
+    fn negated(&self) -> PathNumber {
         match self {
-            Decimal::Exact(digits, scale) => Decimal::Exact(-digits, *scale),
-            Decimal::Double(number) => Decimal::Double(-number),
+            PathNumber::Exact(digits, scale) => PathNumber::Exact(-digits, *scale),
+            PathNumber::Double(number) => PathNumber::Double(-number),
         }
     }
 
-    fn absolute(&self) -> Decimal {
+    fn absolute(&self) -> PathNumber {
         if self.double() < 0.0 { self.negated() } else { *self }
     }
 
     /// The number cut to a whole one, upward or downward.
-    fn cut(&self, up: bool) -> Option<Decimal> {
+    fn cut(&self, up: bool) -> Option<PathNumber> {
         match self {
-            Decimal::Exact(digits, scale) => {
+            PathNumber::Exact(digits, scale) => {
                 let unit = 10_i128.checked_pow(*scale)?;
                 let floor = digits.div_euclid(unit);
-                Some(Decimal::Exact(floor + i128::from(up && digits.rem_euclid(unit) != 0), 0))
+                Some(PathNumber::Exact(floor + i128::from(up && digits.rem_euclid(unit) != 0), 0))
             }
-            Decimal::Double(number) => Some(Decimal::Double(if up { number.ceil() } else { number.floor() })),
+            PathNumber::Double(number) => Some(PathNumber::Double(if up { number.ceil() } else { number.floor() })),
         }
     }
 
     /// The nearest whole number of 64 bits; a half goes away from zero.
     fn rounded(&self) -> Option<i64> {
         let number = match self {
-            Decimal::Exact(digits, scale) => {
+            PathNumber::Exact(digits, scale) => {
                 let unit = 10_i128.checked_pow(*scale)?;
                 let (whole, rest) = (digits / unit, digits % unit);
                 whole + if rest.abs() * 2 >= unit { digits.signum() } else { 0 }
             }
-            Decimal::Double(number) if number.abs() < 1e18 => number.round() as i128,
-            Decimal::Double(_) => return None,
+            PathNumber::Double(number) if number.abs() < 1e18 => number.round() as i128,
+            PathNumber::Double(_) => return None,
         };
         i64::try_from(number).ok()
     }
@@ -559,42 +561,42 @@ impl Decimal {
     /// The number without what comes after the point.
     fn whole(&self) -> Option<i64> {
         match self {
-            Decimal::Exact(digits, scale) => i64::try_from(digits / 10_i128.checked_pow(*scale)?).ok(),
-            Decimal::Double(number) => (number.abs() < 1e18).then_some(*number as i64),
+            PathNumber::Exact(digits, scale) => i64::try_from(digits / 10_i128.checked_pow(*scale)?).ok(),
+            PathNumber::Double(number) => (number.abs() < 1e18).then_some(*number as i64),
         }
     }
 }
 
-impl std::fmt::Display for Decimal {
+impl std::fmt::Display for PathNumber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Decimal::Exact(digits, 0) => write!(f, "{digits}"),
-            Decimal::Exact(digits, scale) => {
+            PathNumber::Exact(digits, 0) => write!(f, "{digits}"),
+            PathNumber::Exact(digits, scale) => {
                 let (width, sign) = (*scale as usize + 1, if *digits < 0 { "-" } else { "" });
                 let text = format!("{:0>width$}", digits.unsigned_abs());
                 let (whole, fraction) = text.split_at(text.len() - *scale as usize);
                 write!(f, "{sign}{whole}.{fraction}")
             }
-            Decimal::Double(number) => write!(f, "{number}"),
+            PathNumber::Double(number) => write!(f, "{number}"),
         }
     }
 }
 
 /// An exact result, if the numbers have few digits.
-fn exact(op: PathOp, (a, a_scale): (i128, u32), (b, b_scale): (i128, u32)) -> Option<Decimal> {
+fn exact(op: PathOp, (a, a_scale): (i128, u32), (b, b_scale): (i128, u32)) -> Option<PathNumber> {
     let scale = a_scale.max(b_scale);
     let scaled = |value: i128, own: u32| value.checked_mul(10_i128.checked_pow(scale - own)?);
     let digits = match op {
-        PathOp::Multiply => return Some(Decimal::Exact(a.checked_mul(b)?, a_scale + b_scale)),
+        PathOp::Multiply => return Some(PathNumber::Exact(a.checked_mul(b)?, a_scale + b_scale)),
         PathOp::Add => scaled(a, a_scale)?.checked_add(scaled(b, b_scale)?)?,
         PathOp::Subtract => scaled(a, a_scale)?.checked_sub(scaled(b, b_scale)?)?,
         PathOp::Remainder => scaled(a, a_scale)?.checked_rem(scaled(b, b_scale)?)?,
         PathOp::Divide => {
             let (a, b) = (scaled(a, a_scale)?, scaled(b, b_scale)?);
-            return (b != 0 && a % b == 0).then(|| Decimal::Exact(a / b, 0));
+            return (b != 0 && a % b == 0).then(|| PathNumber::Exact(a / b, 0));
         }
     };
-    Some(Decimal::Exact(digits, scale))
+    Some(PathNumber::Exact(digits, scale))
 }
 
 #[cfg(test)]

@@ -214,7 +214,8 @@ proptest! {
         prop_assert_eq!(errors, []);
         prop_assert_eq!(read.len(), points.len());
         for (read, point) in read.iter().zip(&points) {
-            prop_assert_eq!((read.measurement, &read.tags, &read.fields), (point.measurement, &point.tags, &point.fields));
+            prop_assert_eq!(read.measurement, point.measurement);
+            prop_assert_eq!((&read.tags, &read.fields), (&point.tags, &point.fields));
             prop_assert_eq!(read.time, point.time);
         }
     }

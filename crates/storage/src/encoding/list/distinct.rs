@@ -30,7 +30,8 @@ const REPEATED_MIN: usize = 32;
 const SCATTER: usize = 2_654_435_761;
 /// Fewer values than this are sorted by comparing.
 const RADIX_MIN: usize = 2048;
-/// The bits of one digit of the radix sort.
+/// The bits of one digit of the radix sort. The 256 places that are written to take 16 KiB of cache lines, half of the
+/// first-level cache.
 const DIGIT_BITS: u32 = 8;
 
 /// The distinct values of a column.

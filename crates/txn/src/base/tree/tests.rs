@@ -12,7 +12,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::Error;
-use rowmill_io::{Disk, Fate, Fault, FaultyDisk, MemoryDisk, Record, crash_state};
+use rowmill_io::{Disk, DiskChange, Fate, Fault, FaultyDisk, MemoryDisk, crash_state};
 
 use super::super::WriteBatch;
 use super::commit::{store_head, write_next};
@@ -460,9 +460,9 @@ fn a_power_cut_leaves_a_whole_commit() {
     let mut states = std::collections::BTreeSet::new();
     for cut in made..=records.len() {
         for _ in 0..6 {
-            let fate = |record: &Record| match (rng.random_range(0..4), record) {
+            let fate = |record: &DiskChange| match (rng.random_range(0..4), record) {
                 (0, _) => Fate::Lost,
-                (1, Record::Write { bytes, .. }) => {
+                (1, DiskChange::Write { bytes, .. }) => {
                     let (one, other) = (rng.random_range(0..=bytes.len()), rng.random_range(0..=bytes.len()));
                     Fate::Torn { start: one.min(other), end: one.max(other) }
                 }

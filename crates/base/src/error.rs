@@ -83,7 +83,7 @@ kinds! {
     SequenceLimit = "2200H",
     /// A connection asks for the last number of a sequence and has not taken one.
     NoSequenceNumber = "55000",
-    /// A statement gives a value for a column whose values only its sequence may give.
+    /// A statement gives a value for a column whose values only its sequence or expression may give.
     GeneratedAlways = "428C9",
     /// Division by zero.
     DivisionByZero = "22012",

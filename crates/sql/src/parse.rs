@@ -650,6 +650,9 @@ fn body_of(named: NamedStatement) -> StatementBody {
     }
 }
 
+/// The type of a generated column that the statement gives no type. The column has the type of its expression.
+pub(crate) const UNTYPED: &str = "type of expression";
+
 /// Whether `word` is the unquoted word `wanted`, which begins a statement that the parser does not know.
 fn is_word(word: &Word, wanted: &str) -> bool {
     word.quote_style.is_none() && word.value == wanted

@@ -152,6 +152,8 @@ const CHANGING: &[&str] = &[
     "copy_types",
     "enum",
     "export_database",
+    "generated_columns",
+    "generated_columns_of_sessions",
     "index_lists",
     "late_sorts",
     "map",

@@ -23,6 +23,7 @@
 //! trim(LEADING FROM a)                  ->  trim(LEADING ' ' FROM a)
 //! a IN [1, 2], a NOT IN [1, 2]          ->  a = ANY ([1, 2]), a <> ALL ([1, 2])
 //! CREATE UNLOGGED TABLE, FROM ONLY t    ->  CREATE TABLE, FROM t
+//! CREATE TABLE t (a INT, b AS (a + 1))  ->  CREATE TABLE t (a INT, b "type of expression" AS (a + 1))
 //! ```
 //!
 //! Forms are replaced from the last one to the first, so that a form inside of another is plain SQL when the other one
@@ -31,6 +32,7 @@
 mod comprehension;
 mod fetch_count;
 mod frame_exclude;
+mod generated_type;
 mod map_type;
 mod pivot;
 mod plain_words;
@@ -94,6 +96,7 @@ impl ShortForms<'_> {
         // The length is compared first, because almost all words are none of these.
         match word.len() {
             2 if word.eq_ignore_ascii_case("in") => Ok(self.in_list(at)),
+            2 if word.eq_ignore_ascii_case("as") => Ok(self.generated_type(at)),
             3 if word.eq_ignore_ascii_case("map") => Ok(self.map_type(at)),
             3 if word.eq_ignore_ascii_case("for") => self.comprehension(at),
             4 if word.eq_ignore_ascii_case("both") => Ok(self.trim_side(at)),
@@ -112,6 +115,7 @@ impl ShortForms<'_> {
             8 if word.eq_ignore_ascii_case("unlogged") => Ok(self.unlogged(at)),
             7 if word.eq_ignore_ascii_case("unpivot") => self.unpivot(at),
             9 if word.eq_ignore_ascii_case("summarize") => Ok(self.summarize(at)),
+            9 if word.eq_ignore_ascii_case("generated") => Ok(self.generated_type(at)),
             11 if word.eq_ignore_ascii_case("tablesample") => Ok(self.table_sample(at)),
             11 if word.eq_ignore_ascii_case("pivot_wider") => self.pivot(at),
             _ => Ok(None),

@@ -25,6 +25,7 @@ pub(crate) mod describe;
 pub(crate) mod drop;
 pub(crate) mod export_database;
 mod foreign_key_clause;
+mod generated_column;
 pub(crate) mod grant;
 pub(crate) mod import_database;
 pub(crate) mod index;

@@ -184,6 +184,7 @@ const WITH_SESSION_FUNCTIONS: &[&str] = &[
     "json",
     "json_parts",
     "json_sql_path",
+    "lock",
     "macro",
     "pivot",
     "postgresql_forms",
@@ -191,6 +192,7 @@ const WITH_SESSION_FUNCTIONS: &[&str] = &[
     "role",
     "rows",
     "short_forms",
+    "variables",
 ];
 
 /// The result that a file expects for a statement.

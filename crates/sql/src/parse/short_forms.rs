@@ -23,6 +23,8 @@
 //! trim(LEADING FROM a)                  ->  trim(LEADING ' ' FROM a)
 //! a IN [1, 2], a NOT IN [1, 2]          ->  a = ANY ([1, 2]), a <> ALL ([1, 2])
 //! CREATE UNLOGGED TABLE, FROM ONLY t    ->  CREATE TABLE, FROM t
+//! FOR NO KEY UPDATE, FOR KEY SHARE       ->  FOR UPDATE, FOR SHARE
+//! SET VARIABLE x = 1, RESET VARIABLE x  ->  SET VARIABLE.x = 1, RESET VARIABLE.x
 //! CREATE TABLE t (a INT, b AS (a + 1))  ->  CREATE TABLE t (a INT, b "type of expression" AS (a + 1))
 //! ```
 //!
@@ -99,6 +101,7 @@ impl ShortForms<'_> {
             2 if word.eq_ignore_ascii_case("as") => Ok(self.generated_type(at)),
             3 if word.eq_ignore_ascii_case("map") => Ok(self.map_type(at)),
             3 if word.eq_ignore_ascii_case("for") => self.comprehension(at),
+            3 if word.eq_ignore_ascii_case("key") => Ok(self.key_lock(at)),
             4 if word.eq_ignore_ascii_case("both") => Ok(self.trim_side(at)),
             4 if word.eq_ignore_ascii_case("data") => Ok(self.with_data(at)),
             4 if word.eq_ignore_ascii_case("only") => Ok(self.only(at)),
@@ -113,6 +116,7 @@ impl ShortForms<'_> {
             7 if word.eq_ignore_ascii_case("leading") => Ok(self.trim_side(at)),
             8 if word.eq_ignore_ascii_case("trailing") => Ok(self.trim_side(at)),
             8 if word.eq_ignore_ascii_case("unlogged") => Ok(self.unlogged(at)),
+            8 if word.eq_ignore_ascii_case("variable") => Ok(self.variable(at)),
             7 if word.eq_ignore_ascii_case("unpivot") => self.unpivot(at),
             9 if word.eq_ignore_ascii_case("summarize") => Ok(self.summarize(at)),
             9 if word.eq_ignore_ascii_case("generated") => Ok(self.generated_type(at)),

@@ -22,6 +22,7 @@ mod default_value;
 mod delete;
 mod dependents;
 pub(crate) mod describe;
+pub(crate) mod discard;
 pub(crate) mod drop;
 pub(crate) mod export_database;
 mod foreign_key_clause;
@@ -63,6 +64,7 @@ pub(crate) mod truncate;
 pub(crate) mod type_definition;
 mod update;
 mod value_rows;
+pub(crate) mod variable;
 pub(crate) mod view;
 pub(crate) mod write;
 

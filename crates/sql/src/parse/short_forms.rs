@@ -23,6 +23,7 @@
 //! trim(LEADING FROM a)                  ->  trim(LEADING ' ' FROM a)
 //! a IN [1, 2], a NOT IN [1, 2]          ->  a = ANY ([1, 2]), a <> ALL ([1, 2])
 //! CREATE UNLOGGED TABLE, FROM ONLY t    ->  CREATE TABLE, FROM t
+//! FROM unnest(l, recursive := true)      ->  FROM "unnest"(l, recursive := true)
 //! FOR NO KEY UPDATE, FOR KEY SHARE       ->  FOR UPDATE, FOR SHARE
 //! SET VARIABLE x = 1, RESET VARIABLE x  ->  SET VARIABLE.x = 1, RESET VARIABLE.x
 //! CREATE TABLE t (a INT, b AS (a + 1))  ->  CREATE TABLE t (a INT, b "type of expression" AS (a + 1))
@@ -112,6 +113,7 @@ impl ShortForms<'_> {
             5 if word.eq_ignore_ascii_case("using") => self.using_sample(at),
             6 if word.eq_ignore_ascii_case("filter") => Ok(self.filter_condition(at)),
             6 if word.eq_ignore_ascii_case("pragma") => Ok(self.pragma(at)),
+            6 if word.eq_ignore_ascii_case("unnest") => Ok(self.deep_unnest(at)),
             7 if word.eq_ignore_ascii_case("exclude") => Ok(self.frame_exclude(at)),
             7 if word.eq_ignore_ascii_case("leading") => Ok(self.trim_side(at)),
             8 if word.eq_ignore_ascii_case("trailing") => Ok(self.trim_side(at)),

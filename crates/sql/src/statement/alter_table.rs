@@ -26,6 +26,7 @@ use super::generated_column;
 use super::key_clauses::{KeyClauses, def_of};
 use super::refill;
 use super::relation::{self, RelationId};
+use super::renamed_column;
 use super::sequence;
 use super::sql_text::quoted;
 use super::write::binder::given_columns;
@@ -307,6 +308,7 @@ pub(super) fn drop_columns(
                 return Err(Error::new(ErrorKind::InvalidDefinition, what).hint("a row needs a column that is given"));
             }
         }
+        renamed_column::drop_checks(work, transaction, table, index)?;
         transaction.drop_column(table.id, id)?;
         dropped.push(id);
     }
@@ -327,7 +329,7 @@ fn rename_column(
     if lower(&table.columns[index].name) != lower(new) {
         check_free(table, new)?;
     }
-    generated_column::rename(work, transaction, table, index, new)?;
+    renamed_column::rename(work, transaction, table, index, new)?;
     transaction.rename_column(table.id, table.columns[index].id, new).map(|_| ())
 }
 

@@ -6,7 +6,6 @@
 //! A stored value must stay the value of its expression. So an expression reads no generated column, no other row, no
 //! clock and no session. It sees instants in UTC, whatever the time zone of the session is.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -15,8 +14,8 @@ use rowmill_expr::session_zone::with_session_zone;
 use rowmill_plan::{ExprOp, ScalarExpr, Volatility};
 use rowmill_query::binder::{self, BoundExprs, ExprColumn};
 use rowmill_storage::TableDef;
-use rowmill_txn::{ColumnSpec, GeneratedDef, Snapshot, Transaction};
-use sqlparser::ast::{self, Expr, Ident, ObjectName, ObjectNamePart, VisitorMut};
+use rowmill_txn::{ColumnSpec, Snapshot};
+use sqlparser::ast::{self, Expr, Ident, ObjectName, ObjectNamePart};
 
 use super::clause::unsupported;
 use super::create_table::type_of_field;
@@ -27,7 +26,7 @@ use crate::names::lower;
 use crate::parse::UNTYPED;
 use crate::query_catalog::ContextCatalog;
 use crate::session::Work;
-use crate::walk::{has_query, walk_mut};
+use crate::walk::has_query;
 
 /// The name of the clause in errors.
 const CLAUSE: &str = "GENERATED ALWAYS AS";
@@ -56,6 +55,9 @@ impl GeneratedExprs {
         snapshot: &Arc<Snapshot>,
         table: &TableDef,
     ) -> Result<GeneratedExprs> {
+        if table.rules.generated.is_empty() {
+            return Ok(GeneratedExprs(Vec::new()));
+        }
         let scope = scope_of(&table.name, table.columns.iter().map(|column| (&*column.name, &column.kind)));
         let defs = table.rules.generated.iter().filter_map(|def| Some((table.column_by_id(def.column)?, &def.sql)));
         let bound = defs.map(|(place, sql)| {
@@ -73,7 +75,7 @@ impl GeneratedExprs {
     }
 
     /// The places of the generated columns that read a column.
-    fn readers(&self, column: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn readers(&self, column: usize) -> impl Iterator<Item = usize> {
         self.0.iter().filter(move |(_, expr)| reads(expr, column)).map(|(place, _)| *place)
     }
 }
@@ -234,61 +236,5 @@ pub(super) fn refuse_clause(table: &TableDef, column: &rowmill_storage::ColumnDe
                 format!("column \"{}\" of table \"{}\" is generated, so it has no {clause}", column.name, table.name);
             Err(Error::new(ErrorKind::InvalidDefinition, what))
         }
-    }
-}
-
-/// Writes the new name of a column in the expressions that read it. `table` is the definition before it was renamed.
-pub(super) fn rename(
-    work: &Work<'_>,
-    transaction: &mut Transaction,
-    table: &TableDef,
-    place: usize,
-    new: &str,
-) -> Result<()> {
-    let before = GeneratedExprs::of(work, &transaction.view()?, table)?;
-    let lowered = lower(new);
-    let new = if name_text(&lowered) == lowered { Ident::new(lowered) } else { Ident::with_quote('"', lowered) };
-    let (table_name, old) = (lower(&table.name), lower(&table.columns[place].name));
-    for reader in before.readers(place) {
-        let column = table.columns[reader].id;
-        let Some(sql) = table.generated(column) else { continue };
-        let mut expr = sql_text::expr(sql, work.settings())?;
-        if walk_mut(&mut expr, &mut RenamedColumn { table: &table_name, old: &old, new: &new }).is_break() {
-            let what = format!(
-                "\"{old}\" is also a parameter in the expression of the generated column \"{}\": {sql}",
-                table.columns[reader].name
-            );
-            return Err(Error::new(ErrorKind::Unsupported, what).hint("drop the generated column, and add it again"));
-        }
-        transaction.set_generated(table.id, GeneratedDef { column, sql: expr.to_string() })?;
-    }
-    Ok(())
-}
-
-/// Gives a column another name in an expression. Stops at a parameter of a function that has the old name.
-struct RenamedColumn<'n> {
-    table: &'n str,
-    old: &'n str,
-    new: &'n Ident,
-}
-
-impl VisitorMut for RenamedColumn<'_> {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(name) if name.value == self.old => *name = self.new.clone(),
-            Expr::CompoundIdentifier(names) => {
-                let is_qualified = names[0].value == self.table && names.len() > 1;
-                if let Some(name) = names.get_mut(usize::from(is_qualified)).filter(|name| name.value == self.old) {
-                    *name = self.new.clone();
-                }
-            }
-            Expr::Lambda(function) if function.params.iter().any(|parameter| parameter.name.value == self.old) => {
-                return ControlFlow::Break(());
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
     }
 }

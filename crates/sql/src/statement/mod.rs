@@ -46,6 +46,7 @@ mod refill;
 pub(crate) mod refresh;
 mod reject_table;
 pub(crate) mod relation;
+mod renamed_column;
 mod returning;
 pub(crate) mod role;
 mod row_expr;

@@ -22,6 +22,26 @@ impl ShortForms<'_> {
         })
     }
 
+    /// `unnest(list, recursive := true)`: the parser knows no named arguments of the keyword, but those of a function.
+    pub(super) fn deep_unnest(&self, at: usize) -> Option<Replacement> {
+        let open = self.next(at + 1);
+        if self.token(open) != Some(&Token::LParen) {
+            return None;
+        }
+        let arguments = self.items(open + 1..self.end_of(open + 1, &[]));
+        let is_named = arguments.iter().any(|argument| {
+            let name = self.next(argument.start);
+            let sign = self.token(self.next(name + 1));
+            self.is_any_word(name, &["recursive", "max_depth"])
+                && matches!(sign, Some(Token::Assignment | Token::RArrow))
+        });
+        is_named.then(|| {
+            let mut new = NewTokens::at(self.tokens[at].span);
+            new.quoted("unnest");
+            Replacement { range: at..at + 1, tokens: new.tokens }
+        })
+    }
+
     /// `FOR NO KEY UPDATE` and `FOR KEY SHARE` at the end of a query. All locks of rows are of one kind.
     pub(super) fn key_lock(&self, at: usize) -> Option<Replacement> {
         let before = self.previous(at)?;

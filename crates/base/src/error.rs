@@ -83,7 +83,7 @@ kinds! {
     SequenceLimit = "2200H",
     /// A connection asks for the last number of a sequence and has not taken one.
     NoSequenceNumber = "55000",
-    /// A statement gives a value for a column whose values only its sequence may give.
+    /// A statement gives a value for a column whose values only its sequence or expression may give.
     GeneratedAlways = "428C9",
     /// Division by zero.
     DivisionByZero = "22012",
@@ -111,6 +111,8 @@ kinds! {
     ReadOnly = "25006",
     /// Another transaction committed first. The caller should run this transaction again.
     SerializationFailure = "40001",
+    /// NOWAIT asks for a row or table that another transaction has locked.
+    NotAvailable = "55P03",
     /// Two transactions wait for each other. The caller should run this transaction again.
     Deadlock = "40P01",
     /// The statement is valid SQL that this version does not run.

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! Read      lookups within lookups  ->  filter  ->  rows in order | groups
-//! Insert    rows of scalars  ->  action if a key is taken  ->  checks  ->  RETURNING
-//! Update    lookups within lookups  ->  filter  ->  assignments  ->  checks  ->  RETURNING
+//! Insert    rows of scalars  ->  generated columns  ->  action if a key is taken  ->  checks  ->  RETURNING
+//! Update    lookups within lookups  ->  filter  ->  assignments  ->  generated columns  ->  checks  ->  RETURNING
 //! Delete    lookups within lookups  ->  filter  ->  RETURNING
 //! ```
 //!

@@ -1,7 +1,8 @@
 //! The plan of a statement that changes rows: INSERT, COPY FROM, UPDATE, DELETE, MERGE.
 //!
 //! ```text
-//! rows of the source -> action of each row -> defaults, assignment -> checks -> conflict action -> table -> RETURNING
+//! rows of the source -> action of each row -> defaults, assignment -> generated columns -> checks -> conflict action
+//!                    -> table -> RETURNING
 //! ```
 //!
 //! The executor of changes runs it in batches. The lowering to programs makes a program of it, if the statement has
@@ -97,6 +98,18 @@ pub enum ColumnValue {
     Default(ScalarExpr),
     /// The next value of a sequence.
     Sequence(TableId),
+    /// A generated column: an expression over the columns of the new row, none of which is generated.
+    Generated(ScalarExpr),
+}
+
+impl NewRow {
+    /// The generated columns by their positions, with their expressions.
+    pub fn generated(&self) -> impl Iterator<Item = (usize, &ScalarExpr)> {
+        self.columns.iter().enumerate().filter_map(|(place, value)| match value {
+            ColumnValue::Generated(expr) => Some((place, expr)),
+            _ => None,
+        })
+    }
 }
 
 /// `ON CONFLICT`
@@ -144,7 +157,7 @@ impl<Q> Write<Q> {
             WriteAction::Delete(_) => &mut [],
         });
         for value in defaults {
-            if let ColumnValue::Default(expr) = value {
+            if let ColumnValue::Default(expr) | ColumnValue::Generated(expr) = value {
                 change(expr);
             }
         }

@@ -144,7 +144,7 @@ fn benches(criterion: &mut Criterion) {
     let assignments = vec![(3, more)];
     let update = {
         let target = ChangeTarget::new(by(table, 3), None);
-        Update { target, assignments, checks: vec![], returning: vec![] }
+        Update { target, assignments, generated: vec![], checks: vec![], returning: vec![] }
     };
     let update = compiled(3, Body::Update(update));
     // In transactions of twenty, with their commits. One step of the bench is one statement.
@@ -176,6 +176,7 @@ fn benches(criterion: &mut Criterion) {
         rows: vec![row.chain(rest).collect()],
         source: None,
         sequences: vec![],
+        generated: vec![],
         on_conflict: None,
         checks: vec![],
         returning: vec![],

@@ -49,9 +49,13 @@ enum TargetRows {
 pub(crate) struct Update {
     target: RowsToChange,
     assignments: Assignments,
+    /// The generated columns that change with the assigned ones.
+    generated: GeneratedColumns,
+    /// All columns that change.
+    changed: Box<[usize]>,
     after: AfterChange,
-    /// The columns of the old row that the statement needs. All of them if an assignment may move the row, or if the
-    /// table has constraints.
+    /// The columns of the old row that the statement needs. All of them if a change may move the row, or if the table
+    /// has constraints or generated columns.
     read: Box<[usize]>,
     /// Whether a row may take the primary key or the unique values of another row.
     takes_keys: bool,
@@ -72,6 +76,10 @@ pub(crate) struct Assignments {
     pub(crate) assigned: Box<[usize]>,
     pub(crate) texts: usize,
 }
+
+/// The values of generated columns, as expressions over the columns of the new row.
+#[derive(Debug)]
+pub(crate) struct GeneratedColumns(Assignments);
 
 /// The steps after a row was made: check the constraints, and compute the values for `RETURNING`.
 #[derive(Debug)]
@@ -229,11 +237,14 @@ impl Update {
                 Assignments::new(&assignments, def, ExprCompiler::new(parameters, &layout, 1))?
             }
         };
+        let generated = GeneratedColumns::new(&update.generated, def, ExprCompiler::new(parameters, &layout, 1))?;
         let compiler = ExprCompiler::new(parameters, &layout, 1);
         let after = AfterChange::new(&update.checks, &update.returning, def, compiler)?;
-        let takes_keys = assignments.assigned.iter().any(|column| is_unique(def, *column));
-        // The error of a constraint shows the whole row.
-        let read = match !takes_keys && target.codec.stays_in_place(&assignments.assigned) && update.checks.is_empty() {
+        let changed: Box<[usize]> = assignments.assigned.iter().chain(&generated.0.assigned).copied().collect();
+        let takes_keys = changed.iter().any(|column| is_unique(def, *column));
+        // The error of a constraint shows the whole row, and a generated column may read any column.
+        let needs_whole = !update.checks.is_empty() || !generated.is_empty();
+        let read = match !takes_keys && !needs_whole && target.codec.stays_in_place(&changed) {
             false => (0..def.columns.len()).collect(),
             true => {
                 let mut needed = RowsLayout::new([column_kinds(catalog, def.id)?]);
@@ -243,7 +254,7 @@ impl Update {
                 needed.wanted(0).into()
             }
         };
-        Ok(Update { target, assignments, after, read, takes_keys })
+        Ok(Update { target, assignments, generated, changed, after, read, takes_keys })
     }
 
     pub(crate) fn run(
@@ -256,7 +267,19 @@ impl Update {
         let ProgramScratch { write: scratch, cancel, .. } = scratch;
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = &self.target.codec;
-        let WriteScratch { keys, rows, before, after, values, texts, after_texts, assigned, .. } = scratch;
+        let WriteScratch {
+            keys,
+            rows,
+            before,
+            after,
+            whole,
+            values,
+            texts,
+            generated_texts,
+            after_texts,
+            assigned,
+            ..
+        } = scratch;
         // Check before the first change: the values of a repeated row contradict each other.
         if self.target.may_repeat && !keys.iter().all(first_of_each()) {
             return Err(meets_several(codec.def()));
@@ -285,13 +308,16 @@ impl Update {
                 new.extend_from_slice(&old);
                 texts.clear(self.assignments.texts);
                 self.assignments.assign(Env { columns, parameters, texts }, &mut new)?;
+                let mut made: Vec<ValueRef<'_>> = recycled(std::mem::take(whole));
+                let new_row = self.generated.complete(&new, parameters, generated_texts, &mut made)?;
                 // Constraints must hold before the row is written and before RETURNING sees it.
-                self.after.check(&new, parameters, after_texts)?;
-                self.after.give(&new, parameters, after_texts, out)?;
+                self.after.check(new_row, parameters, after_texts)?;
+                self.after.give(new_row, parameters, after_texts, out)?;
                 match takes_out {
-                    true => transaction.put_back(codec, (key, row), &new)?,
-                    false => transaction.update_columns(codec, key, row, &self.assignments.assigned, &new)?,
+                    true => transaction.put_back(codec, (key, row), new_row)?,
+                    false => transaction.update_columns(codec, key, row, &self.changed, new_row)?,
                 }
+                *whole = recycled(made);
                 *after = recycled(new);
                 *before = recycled(old);
             }
@@ -387,6 +413,45 @@ impl Assignments {
             row[*column] = expr.value(env)?;
         }
         Ok(())
+    }
+}
+
+impl GeneratedColumns {
+    /// Compiles the values of generated columns. The rows of `def` must be row 0 of the compiler.
+    pub(crate) fn new(
+        generated: &[(usize, program::Scalar)],
+        def: &TableDef,
+        compiler: ExprCompiler<'_>,
+    ) -> Result<GeneratedColumns> {
+        Assignments::new(generated, def, compiler).map(GeneratedColumns)
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.columns.is_empty()
+    }
+
+    /// The columns.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.0.assigned
+    }
+
+    /// Returns the row with the values of the generated columns. `made` and `texts` are memory for them. Without
+    /// generated columns it is the row itself.
+    pub(crate) fn complete<'r, 'v: 'r>(
+        &'v self,
+        row: &'v [ValueRef<'v>],
+        parameters: &'v [ValueRef<'v>],
+        texts: &'v mut ComputedTexts,
+        made: &'r mut Vec<ValueRef<'v>>,
+    ) -> Result<&'r [ValueRef<'v>]> {
+        if self.is_empty() {
+            return Ok(row);
+        }
+        texts.clear(self.0.texts);
+        made.extend_from_slice(row);
+        self.0.assign(Env { columns: row, parameters, texts }, made)?;
+        Ok(made)
     }
 }
 

@@ -13,7 +13,7 @@ use rowmill_txn::keyed::{IndexOrder, IndexScan, KeyedReader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
 use crate::arrays::array_of;
-use crate::change::{AfterChange, Assignments, all_or_none, read_all};
+use crate::change::{AfterChange, Assignments, GeneratedColumns, all_or_none, read_all};
 use crate::compiled::gone;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::pace::Pace;
@@ -32,6 +32,7 @@ pub(crate) struct Insert {
     sequences: Box<[(usize, usize, TableId)]>,
     texts: usize,
     into: Into,
+    generated: GeneratedColumns,
     after: AfterChange,
 }
 
@@ -60,6 +61,8 @@ struct TakenKey {
 #[derive(Debug)]
 struct ConflictUpdate {
     assignments: Assignments,
+    /// The assigned columns and the generated ones.
+    changed: Box<[usize]>,
     filter: Option<Expr>,
 }
 
@@ -80,9 +83,16 @@ impl Insert {
         let layout = RowsLayout::of_all([kinds.clone(), kinds.clone()]);
         let after =
             AfterChange::new(&insert.checks, &insert.returning, def, ExprCompiler::new(parameters, &layout, 1))?;
+        let generated = GeneratedColumns::new(&insert.generated, def, ExprCompiler::new(parameters, &layout, 1))?;
+        if !generated.is_empty() && def.keyed.is_none() {
+            return Err(unsupported("generated columns of a table without a primary key"));
+        }
         let into = match (&def.keyed, &insert.on_conflict) {
             (Some(_), on_conflict) => {
-                let new = |on_conflict| OnConflict::new(on_conflict, def, ExprCompiler::new(parameters, &layout, 2));
+                let new = |on_conflict| {
+                    let compiler = ExprCompiler::new(parameters, &layout, 2);
+                    OnConflict::new(on_conflict, def, generated.columns(), compiler)
+                };
                 Into::Keyed { codec: catalog.codec(def.id)?, on_conflict: on_conflict.as_ref().map(new).transpose()? }
             }
             (None, None) => Into::Columnar { table: def.id, kinds: kinds.into(), schema: nullable(def) },
@@ -92,7 +102,8 @@ impl Insert {
             }
         };
         let sequences = insert.sequences.as_slice().into();
-        Ok(Insert { rows, source: source.map(Box::new), sequences, texts: compiler.texts(), into, after })
+        let source = source.map(Box::new);
+        Ok(Insert { rows, source, sequences, texts: compiler.texts(), into, generated, after })
     }
 
     /// Whether the rows go into a columnar table.
@@ -247,35 +258,39 @@ impl RowInserter<'_> {
         on_conflict: Option<&OnConflict>,
         scratch: &mut WriteScratch,
     ) -> Result<u64> {
-        let WriteScratch { after, texts, after_texts, taken, .. } = scratch;
-        texts.clear(self.insert.texts);
+        let WriteScratch { after, whole, texts, generated_texts, after_texts, taken, .. } = scratch;
+        let insert = self.insert;
+        texts.clear(insert.texts);
         let env = Env { columns: source, parameters: self.parameters, texts };
-        let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
-        self.insert.rows[number].iter().try_for_each(|expr| expr.value(env).map(|value| new.push(value)))?;
+        let mut given: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
+        insert.rows[number].iter().try_for_each(|expr| expr.value(env).map(|value| given.push(value)))?;
         // A value of a sequence is drawn when its row is inserted, not in advance.
-        for (_, column, sequence) in self.insert.sequences.iter().filter(|(row, _, _)| *row == number) {
-            new[*column] = ValueRef::Int(self.transaction.next_value(*sequence)?);
+        for (_, column, sequence) in insert.sequences.iter().filter(|(row, _, _)| *row == number) {
+            given[*column] = ValueRef::Int(self.transaction.next_value(*sequence)?);
         }
-        self.insert.after.check(&new, self.parameters, after_texts)?;
+        let mut made: Vec<ValueRef<'_>> = recycled(std::mem::take(whole));
+        let new = insert.generated.complete(&given, self.parameters, generated_texts, &mut made)?;
+        insert.after.check(new, self.parameters, after_texts)?;
         let is_taken = match on_conflict {
             None => false,
-            Some(on_conflict) => on_conflict.find(&new, self.codec, &self.transaction.reader(), taken)?,
+            Some(on_conflict) => on_conflict.find(new, self.codec, &self.transaction.reader(), taken)?,
         };
         let changed = match on_conflict.map(|on_conflict| (on_conflict, &on_conflict.update)) {
             // DO NOTHING: the row is skipped and not counted.
             Some((_, None)) if is_taken => 0,
-            Some((_, Some(update))) if is_taken => self.change(update, &new, taken, after_texts)?,
+            Some((_, Some(update))) if is_taken => self.change(update, new, taken, after_texts)?,
             on_conflict => {
-                self.insert.after.give(&new, self.parameters, after_texts, self.out)?;
-                self.transaction.insert_values(self.codec, &new)?;
+                insert.after.give(new, self.parameters, after_texts, self.out)?;
+                self.transaction.insert_values(self.codec, new)?;
                 if let Some((on_conflict, _)) = on_conflict {
                     // DO UPDATE must not change this row in the same statement, so we remember its key.
-                    on_conflict.note(&new, self.codec, self.count, taken)?;
+                    on_conflict.note(new, self.codec, self.count, taken)?;
                 }
                 1
             }
         };
-        *after = recycled(new);
+        *whole = recycled(made);
+        *after = recycled(given);
         Ok(changed)
     }
 
@@ -287,7 +302,8 @@ impl RowInserter<'_> {
         taken: &mut TakenScratch,
         after_texts: &mut ComputedTexts,
     ) -> Result<u64> {
-        let TakenScratch { key, row, columns, changed_row, values, texts, changed, .. } = taken;
+        let TakenScratch { key, row, columns, changed_row, whole_row, values, texts, generated_texts, changed, .. } =
+            taken;
         if changed.iter().any(|changed| changed == key) {
             let what = "ON CONFLICT DO UPDATE would change a row that the same statement has inserted or changed";
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
@@ -303,9 +319,12 @@ impl RowInserter<'_> {
         let is_changed = update.filter.as_ref().map_or(Ok(true), |filter| filter.is_true(env))?;
         if is_changed {
             update.assignments.assign(env, &mut made)?;
-            self.insert.after.check(&made, self.parameters, after_texts)?;
-            self.insert.after.give(&made, self.parameters, after_texts, self.out)?;
-            self.transaction.update_columns(self.codec, key, row, &update.assignments.assigned, &made)?;
+            let mut whole: Vec<ValueRef<'_>> = recycled(std::mem::take(whole_row));
+            let new = self.insert.generated.complete(&made, self.parameters, generated_texts, &mut whole)?;
+            self.insert.after.check(new, self.parameters, after_texts)?;
+            self.insert.after.give(new, self.parameters, after_texts, self.out)?;
+            self.transaction.update_columns(self.codec, key, row, &update.changed, new)?;
+            *whole_row = recycled(whole);
             // A single row cannot meet itself, so we remember keys only for several rows.
             if self.count > 1 {
                 changed.push(key);
@@ -329,15 +348,24 @@ pub(crate) struct TakenScratch {
     /// The columns of the existing row, followed by those of the new row.
     columns: Vec<ValueRef<'static>>,
     changed_row: Vec<ValueRef<'static>>,
+    /// The changed row with the values of its generated columns.
+    whole_row: Vec<ValueRef<'static>>,
     values: Vec<Vec<u8>>,
     texts: ComputedTexts,
+    generated_texts: ComputedTexts,
     /// Keys of the rows that the statement has changed. Collected only if the statement has several rows.
     changed: ByteRows,
 }
 
 impl OnConflict {
-    /// Compiles the clause for `def`. Row 0 of the compiler is the existing row, row 1 the row that should be inserted.
-    fn new(on_conflict: &program::OnConflict, def: &TableDef, mut compiler: ExprCompiler<'_>) -> Result<OnConflict> {
+    /// Compiles the clause for `def`, which has these generated columns. Row 0 of the compiler is the existing row,
+    /// row 1 the row that should be inserted.
+    fn new(
+        on_conflict: &program::OnConflict,
+        def: &TableDef,
+        generated: &[usize],
+        mut compiler: ExprCompiler<'_>,
+    ) -> Result<OnConflict> {
         let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("ON CONFLICT on a table without keys"))?;
         let targets = match on_conflict.target {
             ConflictTarget::PrimaryKey => vec![TakenKey::primary(def, keyed)?],
@@ -356,7 +384,9 @@ impl OnConflict {
             ConflictAction::Nothing => None,
             ConflictAction::Update { assignments, filter } => {
                 let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
-                Some(ConflictUpdate { assignments: Assignments::new(assignments, def, compiler)?, filter })
+                let assignments = Assignments::new(assignments, def, compiler)?;
+                let changed = assignments.assigned.iter().chain(generated).copied().collect();
+                Some(ConflictUpdate { assignments, changed, filter })
             }
         };
         Ok(OnConflict { targets: targets.into(), primary: TakenKey::primary(def, keyed)?, update })

@@ -38,9 +38,13 @@ pub(crate) struct WriteScratch {
     /// The values of a row before and after its change.
     pub(crate) before: Vec<ValueRef<'static>>,
     pub(crate) after: Vec<ValueRef<'static>>,
+    /// The values of a row after its change, with those of its generated columns.
+    pub(crate) whole: Vec<ValueRef<'static>>,
     /// Buffers for values that a key stores in another form.
     pub(crate) values: Vec<Vec<u8>>,
     pub(crate) texts: ComputedTexts,
+    /// Texts of generated columns.
+    pub(crate) generated_texts: ComputedTexts,
     /// Texts of expressions over the changed row.
     pub(crate) after_texts: ComputedTexts,
     /// For the search of `INSERT ... ON CONFLICT`.

@@ -3,7 +3,8 @@
 //! The files follow the parts of a query:
 //!
 //! - `query`: WITH, set operations, VALUES, LIMIT; `with`: common table expressions; `from`: tables and joins;
-//!   `table_function`: functions in FROM; `rows_of_list`: functions that give a row for each item of a list
+//!   `table_function`: functions in FROM; `rows_of_list`: functions that give a row for each item of a list;
+//!   `deep_unnest`: rows for the items of lists in lists
 //!   `pivot`, `unpivot`, `summarize`: queries that their clauses stand for; `built_query`: how those are put together
 //!   `file_function`: `read_csv` and others; `table_sample`: TABLESAMPLE; `macro_call`: macros;
 //!   `matching_columns`: `COLUMNS(...)`
@@ -29,6 +30,7 @@ mod built_query;
 mod call;
 mod conditional;
 mod declared;
+mod deep_unnest;
 pub(crate) mod duration;
 mod expanded_call;
 mod expression;

@@ -203,6 +203,8 @@ fn needs_database(file: &Path, sql: &str) -> bool {
         "postgresql_forms.slt",
         "postgresql_statements.slt",
         "role.slt",
+        "keyed/lock.slt",
+        "variables.slt",
         "macro.slt",
         // Arrows of JSON are read by the parser of sessions.
         "json.slt",

@@ -436,6 +436,12 @@ impl Connection {
         self.session.append_schema(schema, table, columns)
     }
 
+    /// Returns the query of the rows that `COPY table TO` writes: those of all columns except generated ones. `table` is
+    /// the name as SQL has it.
+    pub fn copied_rows(&mut self, table: &str) -> Result<String> {
+        self.session.copied_rows(table)
+    }
+
     /// Makes a temporary file that counts in `temp_disk_limit`, for rows from outside that COPY will load. COPY may
     /// read it whatever the role of the connection. `owner` names its purpose in errors and in `rowmill_spills()`.
     pub fn temporary_file(&mut self, owner: &'static str) -> Result<NamedTempFile> {

@@ -16,10 +16,10 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyInResponse, CopyOutResponse};
-use rowmill::Outcome;
 use rowmill::arrow::datatypes::SchemaRef;
 use rowmill::input::NamedTempFile;
 use rowmill::output::{FileFormat, WriteOptions, stream_writer};
+use rowmill::{Connection, Outcome};
 
 pub use self::stream_copy::StreamCopy;
 use crate::backend::OUTPUT_BYTES;
@@ -89,18 +89,24 @@ impl ClientCopy {
         listed.filter(|word| word.text != ",").map(|word| value_of(&word)).collect()
     }
 
-    /// The query that reads the source.
-    fn query(&self) -> String {
+    /// The query that reads the source, or `None` for all columns of a table.
+    fn query(&self) -> Option<String> {
         if self.source.starts_with('(') {
-            return self.source.clone();
+            return Some(self.source.clone());
         }
         // A name in quotes may contain a parenthesis, so the text is not searched byte by byte.
-        match placed_words(&self.source).find(|(_, word)| word.text == "(") {
-            Some((open, _)) => {
-                let columns = self.source[open + 1..].trim_end().trim_end_matches(')');
-                format!("SELECT {columns} FROM {}", &self.source[..open])
-            }
-            None => format!("SELECT * FROM {}", self.source),
+        let (open, _) = placed_words(&self.source).find(|(_, word)| word.text == "(")?;
+        let columns = self.source[open + 1..].trim_end().trim_end_matches(')');
+        Some(format!("SELECT {columns} FROM {}", &self.source[..open]))
+    }
+}
+
+impl ClientCopy {
+    /// The query of the rows that are written, or that are read back without a list of columns.
+    fn rows_query(&self, connection: &mut Connection) -> rowmill::Result<String> {
+        match self.query() {
+            Some(query) => Ok(query),
+            None => connection.copied_rows(&self.source),
         }
     }
 }
@@ -125,7 +131,8 @@ impl PgSession {
             self.filled_columns(&copy)?;
             return Ok(());
         }
-        let query = self.connection.parse(&copy.query())?;
+        let query = copy.rows_query(&mut self.connection)?;
+        let query = self.connection.parse(&query)?;
         self.connection.shape(&query, &[])?;
         Ok(())
     }
@@ -139,7 +146,8 @@ impl PgSession {
     }
 
     fn copy_out(&mut self, copy: &ClientCopy, options: &CopyOptions, client: &mut ClientStream) -> StepResult<u64> {
-        let Outcome::Rows(stream) = self.connection.run_one(&copy.query(), &[])? else {
+        let query = copy.rows_query(&mut self.connection)?;
+        let Outcome::Rows(stream) = self.connection.run_one(&query, &[])? else {
             return Err(WireError::new("42601", "COPY TO STDOUT takes a table or a query").into());
         };
         let columns = wire_columns(&stream.schema());
@@ -366,13 +374,15 @@ mod tests {
             (copy.source.as_str(), copy.is_in, copy.options.as_str()),
             ("\"t x\" (a, b)", true, "WITH (FORMAT csv)")
         );
-        assert_eq!((copy.query().as_str(), copy.table().as_str()), ("SELECT a, b FROM \"t x\" ", "t x"));
+        assert_eq!(copy.query().as_deref(), Some("SELECT a, b FROM \"t x\" "));
+        assert_eq!(copy.table(), "t x");
         assert_eq!(copy.columns(), ["a", "b"]);
         assert_eq!(ClientCopy::of("COPY S . \"t\" FROM STDIN").map(|copy| copy.table()), Some("S.t".to_owned()));
         let copy = ClientCopy::of("COPY \"t(1)\"(a) TO STDOUT").expect("a copy");
-        assert_eq!(copy.query(), "SELECT a FROM \"t(1)\"");
+        assert_eq!(copy.query().as_deref(), Some("SELECT a FROM \"t(1)\""));
+        assert_eq!(ClientCopy::of("COPY t TO STDOUT").and_then(|copy| copy.query()), None);
         let copy = ClientCopy::of("copy (SELECT 1 FROM x) to stdout").expect("a copy");
-        assert_eq!((copy.query().as_str(), copy.is_in), ("(SELECT 1 FROM x)", false));
+        assert_eq!((copy.query().as_deref(), copy.is_in), (Some("(SELECT 1 FROM x)"), false));
         assert_eq!(ClientCopy::of("COPY t FROM 'file.csv'"), None);
         assert_eq!(ClientCopy::of("COPY t"), None);
         assert_eq!(ClientCopy::of("SELECT 1"), None);

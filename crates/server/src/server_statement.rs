@@ -224,18 +224,12 @@ impl PgSession {
     }
 
     fn discard(&mut self, sql: &str, client: &mut ClientStream) -> StepResult {
-        match words(sql).nth(1).map(|word| word.text.to_ascii_uppercase()).as_deref() {
-            Some("ALL") => {}
-            // The engine keeps what it has planned; plans are remade by themselves when they no longer fit.
-            Some("PLANS" | "SEQUENCES") => return Ok(()),
-            Some("TEMP" | "TEMPORARY") => return Ok(self.connection.drop_temporary_tables()?),
-            _ => return Err(syntax("DISCARD takes ALL, PLANS, SEQUENCES or TEMP").into()),
+        self.connection.execute_batch(sql)?;
+        if !words(sql).nth(1).is_some_and(|word| word.text.eq_ignore_ascii_case("all")) {
+            return Ok(());
         }
         self.statements.clear();
         self.portals.clear();
-        self.connection.drop_temporary_tables()?;
-        self.connection.drop_secrets();
-        self.connection.execute_batch("DEALLOCATE ALL; RESET ALL")?;
         self.settings.reset().iter().for_each(|setting| client.put(&setting.message()));
         self.note_application();
         Ok(())

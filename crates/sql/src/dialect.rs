@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use rowmill_plan::item_function;
-use sqlparser::ast::{BinaryOperator, ColumnOption, Expr, GeneratedAs, UnaryOperator, visit_expressions};
+use sqlparser::ast::{
+    BinaryOperator, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, UnaryOperator, visit_expressions,
+};
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -299,6 +301,39 @@ fn begins_time_clause(parser: &Parser) -> bool {
     }
 }
 
+/// The number of words before the expression of a generated column, if one begins at the parser's place:
+/// `[GENERATED ALWAYS] AS (`.
+fn begins_generated(parser: &Parser) -> Option<usize> {
+    let is_keyword = |at: usize, wanted: Keyword| match &parser.peek_nth_token_ref(at).token {
+        Token::Word(word) => word.keyword == wanted,
+        _ => false,
+    };
+    let is_long = is_keyword(0, Keyword::GENERATED) && is_keyword(1, Keyword::ALWAYS);
+    let as_word = if is_long { 2 } else { 0 };
+    let begins = is_keyword(as_word, Keyword::AS) && parser.peek_nth_token_ref(as_word + 1).token == Token::LParen;
+    begins.then_some(as_word + 1)
+}
+
+/// Reads `[GENERATED ALWAYS] AS (expression) [STORED | VIRTUAL]`.
+fn generated_column(parser: &mut Parser, words: usize) -> Result<Option<ColumnOption>, ParserError> {
+    (0..words).for_each(|_| parser.advance_token());
+    parser.expect_token(&Token::LParen)?;
+    let expr = parser.parse_expr()?;
+    parser.expect_token(&Token::RParen)?;
+    let mode = match parser.parse_one_of_keywords(&[Keyword::STORED, Keyword::VIRTUAL]) {
+        Some(Keyword::STORED) => Some(GeneratedExpressionMode::Stored),
+        Some(_) => Some(GeneratedExpressionMode::Virtual),
+        None => None,
+    };
+    Ok(Some(ColumnOption::Generated {
+        generated_as: GeneratedAs::Always,
+        sequence_options: None,
+        generation_expr: Some(expr),
+        generation_expr_mode: mode,
+        generated_keyword: true,
+    }))
+}
+
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
 macro_rules! accepts {
@@ -366,13 +401,14 @@ impl Dialect for RowmillDialect {
         explicit || self.is_table_alias(kw, parser) && !begins_time_clause(parser)
     }
 
-    /// Reads `AUTOINCREMENT` and `AUTO_INCREMENT`. The parser alone would read over them.
+    /// Reads `AUTOINCREMENT` and `AUTO_INCREMENT`, which the parser alone would read over, and generated columns, of
+    /// which it knows only PostgreSQL's form with STORED.
     fn parse_column_option(
         &self,
         parser: &mut Parser,
     ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
         if parser.parse_one_of_keywords(&[Keyword::AUTOINCREMENT, Keyword::AUTO_INCREMENT]).is_none() {
-            return Ok(None);
+            return Ok(begins_generated(parser).map(|words| generated_column(parser, words)));
         }
         let identity = ColumnOption::Generated {
             generated_as: GeneratedAs::ByDefault,

@@ -10,10 +10,10 @@ use crate::session::Work;
 use crate::statement::write::changing_with::{self, ChangingWith};
 use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_sequence, alter_table, alter_time_table, analyze, attach, check, comment, copy, create_table, describe, drop,
-    export_database, grant, import_database, index, lock, macro_definition, maintenance, materialized_view,
-    named_statement, refresh, role, schema, search_path, secret, sequence, show, transaction, truncate,
-    type_definition, view,
+    alter_sequence, alter_table, alter_time_table, analyze, attach, check, comment, copy, create_table, describe,
+    discard, drop, export_database, grant, import_database, index, lock, macro_definition, maintenance,
+    materialized_view, named_statement, refresh, role, schema, search_path, secret, sequence, show, transaction,
+    truncate, type_definition, view,
 };
 use crate::{explain, settings};
 
@@ -60,7 +60,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
             write::run(work, ChangeSyntax { with: None, change: sql })
         }
         // The lock clause is no longer in the tree, so the statement must be asked.
-        Sql::Query(query) if work.statement.locks_rows() => lock::run(work, query),
+        Sql::Query(query) if let Some(lock) = work.statement.row_lock() => lock::run(work, query, lock),
         Sql::Query(query) => {
             if let Some(parts) = ChangingWith::of(sql) {
                 return changing_with::run(work, &parts);
@@ -112,6 +112,8 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         | Sql::ShowFunctions { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),
         Sql::Analyze(statement) => analyze::run(work, statement),
+        Sql::Lock(statement) => lock::tables(work, statement),
+        Sql::Discard { object_type } => discard::run(work, object_type),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }
 }

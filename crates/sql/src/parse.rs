@@ -52,6 +52,8 @@ use crate::names::{Spellings, lower};
 use crate::statement::insert;
 use crate::statement::sql_text::quoted;
 use crate::statement::write::ChangeSyntax;
+use crate::statement::write::changing_with::last_change;
+use crate::walk::any_query;
 pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStatement, RoleOptions};
 pub(crate) use alter_sequence::{AlterSequence, AlteredSequence, SequenceChange, SequenceChanges};
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
@@ -100,8 +102,10 @@ pub struct Statement {
     parameter_names: Arc<[String]>,
     /// The place in `text` of the query of `CREATE VIEW ... AS query`.
     query: Option<Range<usize>>,
-    /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
-    locks_rows: bool,
+    /// What a `SELECT ... FOR UPDATE` does about locked rows. The clause is no longer in the body.
+    row_lock: Option<RowLock>,
+    /// Whether subqueries of a change of rows lock rows. Their clauses are in the body.
+    locks_parts: bool,
     /// What only few statements have; absent if there is nothing of it. Statements are moved often, so they should be
     /// small.
     rare: Option<Arc<RareParts>>,
@@ -232,9 +236,14 @@ impl Statement {
         }
     }
 
-    /// Whether the statement is a `SELECT ... FOR UPDATE`.
-    pub(crate) fn locks_rows(&self) -> bool {
-        self.locks_rows
+    /// What the statement does about locked rows if it is a `SELECT ... FOR UPDATE`.
+    pub(crate) fn row_lock(&self) -> Option<RowLock> {
+        self.row_lock
+    }
+
+    /// Whether the statement changes rows, and has subqueries with `FOR UPDATE`.
+    pub(crate) fn locks_parts(&self) -> bool {
+        self.locks_parts
     }
 
     /// The clauses of a time table, of a `CREATE TABLE` that has them.
@@ -479,18 +488,23 @@ impl<'t> StatementTokens<'t> {
             }
         };
         // This must come before `settle`, which refuses every lock clause that is still there.
-        let locks_rows = take_lock(&mut body);
+        let row_lock = take_lock(&mut body);
+        let mut locks_parts = false;
         let mut declared = DeclaredParameters::new();
         match &mut body {
-            StatementBody::Sql(statement) => declared = settle(&mut **statement, settings)?,
+            StatementBody::Sql(statement) => {
+                let changes_rows = ChangeSyntax::of(statement).is_some() || last_change(statement).is_some();
+                declared = settle(&mut **statement, settings, changes_rows)?;
+                locks_parts = changes_rows && any_query(&**statement, |query| !query.locks.is_empty());
+            }
             StatementBody::Copy(copy) | StatementBody::ExplainCopy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
-                    drop(settle(&mut **query, settings)?);
+                    drop(settle(&mut **query, settings, false)?);
                 }
             }
             StatementBody::AlterTimeTable(alter) => {
                 if let TimeTableOperation::DropPartitionsWhere(condition) = &mut alter.operation {
-                    drop(settle(&mut **condition, settings)?);
+                    drop(settle(&mut **condition, settings, false)?);
                 }
             }
             StatementBody::AlterSequence(_)
@@ -525,31 +539,63 @@ impl<'t> StatementTokens<'t> {
             parameters: parameters.count()?,
             parameter_names: parameters.into_names(),
             query: self.query,
-            locks_rows,
+            row_lock,
+            locks_parts,
             rare: rare.shared(),
         })
     }
 }
 
-/// Takes `FOR UPDATE` or `FOR SHARE` out of the tree of a query of one table. Any other lock clause stays in the tree,
-/// and `prepare` refuses it.
-fn take_lock(body: &mut StatementBody) -> bool {
-    let StatementBody::Sql(statement) = body else { return false };
-    let ast::Statement::Query(query) = &mut **statement else { return false };
-    let [ast::LockClause { lock_type: _, of: None, nonblock: None | Some(ast::NonBlock::Nowait) }] = &*query.locks
-    else {
-        return false;
-    };
-    let ast::SetExpr::Select(select) = &*query.body else { return false };
-    let ast::GroupByExpr::Expressions(keys, _) = &select.group_by else { return false };
-    // Only a plain SELECT of one table returns rows that can be locked one by one.
-    let is_plain = keys.is_empty() && select.distinct.is_none() && select.having.is_none() && query.with.is_none();
-    let [ast::TableWithJoins { relation: ast::TableFactor::Table { .. }, joins }] = &*select.from else { return false };
-    if !is_plain || !joins.is_empty() {
-        return false;
+/// What a query does about the rows that other transactions have locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowLock {
+    /// It waits for them if its transaction waits for rows.
+    Wait,
+    /// It fails: `NOWAIT`.
+    Refuse,
+    /// It leaves them out: `SKIP LOCKED`.
+    Skip,
+}
+
+impl RowLock {
+    /// Reads the lock clause of a query of one table, whose rows can be locked one by one.
+    pub(crate) fn of(query: &ast::Query) -> Option<RowLock> {
+        let [ast::LockClause { lock_type: _, of, nonblock }] = &*query.locks else { return None };
+        let ast::SetExpr::Select(select) = &*query.body else { return None };
+        let ast::GroupByExpr::Expressions(keys, _) = &select.group_by else { return None };
+        // Only a plain SELECT of one table returns rows that can be locked one by one.
+        let is_plain = keys.is_empty() && select.distinct.is_none() && select.having.is_none() && query.with.is_none();
+        let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias, .. }, joins }] = &*select.from
+        else {
+            return None;
+        };
+        let own = match alias {
+            Some(alias) => Some(&alias.name),
+            None => name.0.last().and_then(|part| part.as_ident()),
+        };
+        let names_own = |of: &ast::ObjectName| match &of.0[..] {
+            [part] => part.as_ident().map(|name| &name.value) == own.map(|name| &name.value),
+            _ => false,
+        };
+        if !is_plain || !joins.is_empty() || !of.as_ref().is_none_or(names_own) {
+            return None;
+        }
+        Some(match nonblock {
+            None => RowLock::Wait,
+            Some(ast::NonBlock::Nowait) => RowLock::Refuse,
+            Some(ast::NonBlock::SkipLocked) => RowLock::Skip,
+        })
     }
+}
+
+/// Takes `FOR UPDATE` or `FOR SHARE` out of the tree of a query of one table. Any other lock clause stays in the tree,
+/// and `prepare` refuses it unless it is that of a subquery in a change of rows.
+fn take_lock(body: &mut StatementBody) -> Option<RowLock> {
+    let StatementBody::Sql(statement) = body else { return None };
+    let ast::Statement::Query(query) = &mut **statement else { return None };
+    let lock = RowLock::of(query)?;
     query.locks.clear();
-    true
+    Some(lock)
 }
 
 /// Returns the hash of a text, the value of [`Statement::text_hash`].
@@ -559,10 +605,11 @@ pub(crate) fn hash_of(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Prepares a statement or query. This must happen before any other code reads the tree.
-fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<DeclaredParameters> {
+/// Prepares a statement or query. This must happen before any other code reads the tree. Subqueries may lock rows if
+/// the statement changes rows.
+fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings, changes_rows: bool) -> Result<DeclaredParameters> {
     // Chains are flattened before the expansion check, because that check recurses over the tree.
-    let declared = prepare(tree)?;
+    let declared = prepare(tree, changes_rows)?;
     flatten_chains(tree);
     check_expansion(tree, &StatementLimits::from(settings))?;
     Ok(declared)
@@ -649,6 +696,9 @@ fn body_of(named: NamedStatement) -> StatementBody {
         NamedStatement::Deallocate { .. } => StatementBody::Deallocate(named),
     }
 }
+
+/// The type of a generated column that the statement gives no type. The column has the type of its expression.
+pub(crate) const UNTYPED: &str = "type of expression";
 
 /// Whether `word` is the unquoted word `wanted`, which begins a statement that the parser does not know.
 fn is_word(word: &Word, wanted: &str) -> bool {

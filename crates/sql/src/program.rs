@@ -28,7 +28,7 @@ use sqlparser::ast::{self, Statement as Sql};
 
 use crate::catalog::{ClockParameter, StatementContext};
 use crate::engine_query::PlannedQuery;
-use crate::parse::StatementBody as Parsed;
+use crate::parse::{RowLock, StatementBody as Parsed};
 use crate::session::Work;
 use crate::statement::write::binder::WriteBinder;
 use crate::statement::write::changing_with::last_change;
@@ -119,8 +119,9 @@ impl Work<'_> {
         parameters: &[ParameterKind],
     ) -> Result<Option<CompiledStatement>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
-        // A program is one change or one query.
-        if parameters.contains(&ParameterKind::Array) || last_change(sql).is_some() {
+        // A program is one change or one query, without parts that run before it.
+        let has_parts = last_change(sql).is_some() || self.statement.locks_parts();
+        if parameters.contains(&ParameterKind::Array) || has_parts {
             return Ok(None);
         }
         let clock = Arc::new(ClockParameter::new(parameters.len()));
@@ -236,7 +237,12 @@ impl ProgramCompiler<'_> {
         let bound = self.with_nulls(planned);
         let mut read = program::read(&bound)?;
         // The lock clause was taken out of the tree, so the program must be told.
-        read.for_update = self.work.statement.locks_rows();
+        read.for_update = match self.work.statement.row_lock() {
+            None => false,
+            Some(RowLock::Wait) => true,
+            // Only the engine finds out at once who has locked a row.
+            Some(RowLock::Refuse | RowLock::Skip) => return None,
+        };
         let schema = Some(schema_of(&bound));
         Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" })
     }

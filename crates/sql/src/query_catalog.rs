@@ -26,6 +26,7 @@ use crate::parse::{self, StatementBody};
 use crate::pg_catalog::{self, PG_CATALOG};
 use crate::query::ReadyQuery;
 use crate::session::temporary::is_temporary;
+use crate::session_objects::VARIABLE_FUNCTION;
 use crate::statement::macro_definition;
 use crate::{
     advisory_lock_functions, file_functions, function_list, log_functions, materialized_list, memory_functions,
@@ -206,6 +207,9 @@ impl QueryCatalog for ContextCatalog {
     ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>> {
         if let Some(found) = self.context.objects.scalar_function(name, arguments.len())? {
             return Ok(Some(found));
+        }
+        if name == VARIABLE_FUNCTION {
+            return self.context.objects.variable(arguments).map(Some);
         }
         let own = sequence_functions::function(&self.context, name, arguments.len())
             .or_else(|| random_functions::function(&self.context, name, arguments.len()))

@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::functions;
 use rowmill_expr::kernels::cast::cast;
@@ -82,6 +83,46 @@ pub(crate) struct SessionObjects {
     table_functions: HashMap<String, TableFunction>,
     /// The parts of the statement that change rows and return none.
     hidden_parts: HashSet<String>,
+    /// The values of `SET VARIABLE`.
+    variables: HashMap<String, Constant>,
+}
+
+/// `getvariable('x')`: the value of a variable.
+#[derive(Debug)]
+struct VariableFunction(Constant);
+
+impl DynamicFunction for VariableFunction {
+    fn name(&self) -> &str {
+        VARIABLE_FUNCTION
+    }
+
+    fn volatility(&self) -> Volatility {
+        Volatility::Stable
+    }
+
+    fn evaluate(&self, _arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        take(self.0.array(), &UInt32Array::from(vec![0; rows]), None)
+            .map_err(|error| Error::internal(format!("the value of a variable is repeated: {error}")))
+    }
+}
+
+/// The name of the function that gives the value of a variable.
+pub(crate) const VARIABLE_FUNCTION: &str = "getvariable";
+
+impl Session {
+    /// Sets a variable, or removes it. Plans hold no values of variables, so cached ones stay.
+    pub(crate) fn set_variable(&mut self, name: &str, value: Option<Constant>) {
+        let objects = Arc::make_mut(&mut self.objects);
+        match value {
+            Some(value) => drop(objects.variables.insert(name.to_owned(), value)),
+            None => drop(objects.variables.remove(name)),
+        }
+    }
+
+    /// Removes all variables.
+    pub(crate) fn forget_variables(&mut self) {
+        Arc::make_mut(&mut self.objects).variables.clear();
+    }
 }
 
 impl SessionObjects {
@@ -103,6 +144,21 @@ impl SessionObjects {
     /// Adds a part of the statement that returns no rows.
     pub(crate) fn hide_part(&mut self, name: &str) {
         self.hidden_parts.insert(name.to_owned());
+    }
+
+    /// Returns the function of the variable that `arguments` name, and the type of its value. A variable that is not set
+    /// is NULL.
+    pub(crate) fn variable(&self, arguments: &[Option<Constant>]) -> Result<(Arc<dyn DynamicFunction>, SqlType)> {
+        let [Some(name)] = arguments else {
+            let what = format!("{VARIABLE_FUNCTION} takes the name of a variable as a text: {VARIABLE_FUNCTION}('x')");
+            return Err(Error::new(ErrorKind::UndefinedFunction, what));
+        };
+        let value = name.as_text().and_then(|name| self.variables.get(&lower(name)));
+        let value = value.filter(|value| *value.kind() != DataType::Null).cloned();
+        let value = value.unwrap_or_else(|| Constant::null(&SqlType::TEXT.arrow()));
+        let kind = SqlType::from_arrow(value.kind());
+        let kind = kind.ok_or_else(|| Error::internal("a variable has a value of an SQL type"))?;
+        Ok((Arc::new(VariableFunction(value)), kind))
     }
 
     /// Returns the scalar function with this name and the type of its result.

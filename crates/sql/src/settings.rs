@@ -13,6 +13,7 @@ use crate::search_path::SearchPath;
 use crate::session::Work;
 use crate::statement::search_path::{self, is_path_setting};
 use crate::statement::transaction;
+use crate::statement::variable::{self, variable_name};
 
 /// Runs `SET name = value`.
 ///
@@ -40,6 +41,11 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
     {
         search_path::set(work, &setting_name(variable), values, *scope == Some(ContextModifier::Local))?;
         return Ok(Outcome::Done { tag: "SET" });
+    }
+    if let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set
+        && let Some(name) = variable_name(variable)
+    {
+        return variable::set(work, &name, values);
     }
     let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
         return Err(Error::new(ErrorKind::Unsupported, format!("{set} is not supported"))
@@ -121,6 +127,7 @@ pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
         Reset::ConfigurationParameter(name) if is_path_setting(&setting_name(name)) => {
             work.session.set_search_path(SearchPath::default());
         }
+        Reset::ConfigurationParameter(name) if let Some(name) = variable_name(name) => variable::reset(work, &name),
         Reset::ConfigurationParameter(name) => {
             let name = setting_name(name);
             work.reset_setting(if name == TIMEOUT { TIMEOUT_MS } else { &name })?;

@@ -100,6 +100,11 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("ROLLBACK", "Ends the transaction, or goes back to a savepoint, and undoes the changes.", "ROLLBACK"),
     info("SAVEPOINT", "Marks a point of the transaction that ROLLBACK TO can go back to.", "SAVEPOINT before"),
     info("RELEASE SAVEPOINT", "Forgets a savepoint and keeps the changes since.", "RELEASE SAVEPOINT before"),
+    info(
+        "LOCK TABLE",
+        "Makes the commit fail if another transaction has written the table, and waits for others that lock it.",
+        "LOCK TABLE stock IN EXCLUSIVE MODE",
+    ),
     info("EXPLAIN", "Shows how a statement would run; EXPLAIN ANALYZE also runs it.", "EXPLAIN SELECT 1"),
     info("DESCRIBE", "Lists the columns of a table or view.", "DESCRIBE visits"),
     info(
@@ -117,6 +122,7 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("SHOW FUNCTIONS", "Lists the functions that queries may call.", "SHOW FUNCTIONS"),
     info("SHOW CREATE", "Shows the statement that makes a table or view.", "SHOW CREATE TABLE visits"),
     info("SET", "Changes a setting.", "SET threads = 2"),
+    info("SET VARIABLE", "Keeps a value for this connection, which getvariable gives.", "SET VARIABLE least = 30"),
     info("SHOW DATABASES", "Lists the database and those that are attached.", "SHOW DATABASES"),
     info("USE", "Chooses the schema or the attached database of names without one.", "USE main"),
     info("RESET", "Gives a setting its first value again.", "RESET threads"),
@@ -127,6 +133,11 @@ pub const STATEMENTS: &[StatementInfo] = &[
     ),
     info("EXECUTE", "Runs a prepared statement with values for its parameters.", "EXECUTE long_visits (60)"),
     info("DEALLOCATE", "Ends a prepared statement, or all of them.", "DEALLOCATE long_visits"),
+    info(
+        "DISCARD",
+        "Ends what a connection keeps: prepared statements, variables, temporary tables, locks and settings.",
+        "DISCARD ALL",
+    ),
     info("ANALYZE", "Measures how the values of a table with a primary key are spread.", "ANALYZE stock"),
     info("CHECKPOINT", "Brings the log into the ordered base now.", "CHECKPOINT"),
     info("VACUUM", "Gives back free space, of all or of some tables; VACUUM ANALYZE also runs ANALYZE.", "VACUUM"),

@@ -27,7 +27,12 @@ pub(crate) fn any_expr(tree: &impl Visit, is_meant: impl Fn(&Expr) -> bool) -> b
 
 /// Whether `tree` contains a query.
 pub(crate) fn has_query(tree: &impl Visit) -> bool {
-    walk(tree, &mut FindQuery).is_break()
+    any_query(tree, |_| true)
+}
+
+/// Whether `is_meant` holds for a query in `tree`.
+pub(crate) fn any_query(tree: &impl Visit, is_meant: impl Fn(&Query) -> bool) -> bool {
+    walk(tree, &mut AnyQuery(is_meant)).is_break()
 }
 
 /// Changes every expression in `tree`, operands before their operator.
@@ -46,13 +51,13 @@ impl<F: Fn(&Expr) -> bool> Visitor for AnyExpr<F> {
     }
 }
 
-struct FindQuery;
+struct AnyQuery<F>(F);
 
-impl Visitor for FindQuery {
+impl<F: Fn(&Query) -> bool> Visitor for AnyQuery<F> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        if (self.0)(query) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -61,8 +61,8 @@ pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_by
 pub use retyped::retyped;
 pub use row_mask::RowMask;
 pub use schema::{
-    CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction,
-    Referrer, RowRules, SequenceDef, TableDef,
+    CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, GeneratedDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
+    ReferentialAction, Referrer, RowRules, SequenceDef, TableDef,
 };
 pub use source::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableSource};
 pub use statistics::{

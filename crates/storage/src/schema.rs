@@ -39,6 +39,8 @@ pub struct RowRules {
     pub checks: Vec<CheckDef>,
     /// The columns that take their values from a sequence of their own.
     pub identities: Vec<IdentityDef>,
+    /// The columns whose values are computed from the other columns of their row.
+    pub generated: Vec<GeneratedDef>,
     /// The indexes that were asked for on a columnar table. They have no entries, because zone maps and value lists
     /// skip blocks as an index would. Tools that made them find them again, and they become indexes with entries when
     /// the table gets a primary key.
@@ -48,7 +50,8 @@ pub struct RowRules {
 impl RowRules {
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
-        self.checks.is_empty() && self.identities.is_empty() && self.listed_indexes.is_empty()
+        let RowRules { checks, identities, generated, listed_indexes } = self;
+        checks.is_empty() && identities.is_empty() && generated.is_empty() && listed_indexes.is_empty()
     }
 }
 
@@ -131,6 +134,15 @@ pub struct IdentityDef {
     pub always: bool,
     /// Whether the column takes the values of the sequence. If not, the sequence is only `OWNED BY` the column.
     pub fills: bool,
+}
+
+/// A generated column: `GENERATED ALWAYS AS (expression)`. Every statement that writes a row computes and stores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratedDef {
+    /// The id of the column.
+    pub column: ColumnId,
+    /// The expression as SQL text over the other columns of the table. It reads no generated column.
+    pub sql: String,
 }
 
 /// The parameters of a sequence.
@@ -312,6 +324,11 @@ impl TableDef {
     /// The identity of a column that takes its values from a sequence.
     pub fn identity(&self, column: ColumnId) -> Option<&IdentityDef> {
         self.rules.identities.iter().find(|identity| identity.column == column && identity.fills)
+    }
+
+    /// The expression of a generated column, as SQL text.
+    pub fn generated(&self, column: ColumnId) -> Option<&str> {
+        self.rules.generated.iter().find(|generated| generated.column == column).map(|generated| &*generated.sql)
     }
 
     /// The index of the column named `name`, ignoring case.

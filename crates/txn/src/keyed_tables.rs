@@ -62,6 +62,15 @@ impl Transaction {
         })
     }
 
+    /// Gives the check constraint of this name another text, which must mean the same.
+    pub fn set_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
+        self.alter(table, |def| {
+            let found = def.rules.checks.iter_mut().find(|other| other.name == check.name);
+            *found.ok_or_else(|| Error::internal("a constraint that is gone gets another text"))? = check;
+            Ok(())
+        })
+    }
+
     /// Creates an index of a keyed table with entries for all rows that the transaction sees.
     ///
     /// Returns `UniqueViolation` if the index is unique and rows have equal values, and the errors of

@@ -120,8 +120,9 @@ pub use materialized::{MaterializedView, RefreshPoint, RefreshRule, SourceLag, S
 pub use refreshes::{RefreshTurn, Refreshes};
 pub use row_claims::{LostRow, RowClaimInfo, RowClaimant};
 pub use rowmill_storage::{
-    Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn,
-    KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource, TimeTableDef, TimeToLive,
+    Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, GeneratedDef, IdentityDef,
+    IndexDef, KeyColumn, KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource,
+    TimeTableDef, TimeToLive,
 };
 pub use sequences::TakenNumbers;
 pub use snapshot::{Snapshot, TableSnapshot};

@@ -14,8 +14,8 @@ use rowmill_base::{
     SqlType, TableId, TimeUnit, ViewId, WIDE_DIGITS_MAX,
 };
 use rowmill_storage::{
-    Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES,
-    ROWS_PER_BLOCK_MAX, ReferentialAction, Referrer, RowRules, SequenceDef, TableDef, run_codec,
+    Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, GeneratedDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
+    PAGE_BYTES, ROWS_PER_BLOCK_MAX, ReferentialAction, Referrer, RowRules, SequenceDef, TableDef, run_codec,
 };
 
 use crate::base::BASE_FILE;
@@ -25,7 +25,7 @@ use crate::log::Position;
 use crate::{comments, time_table_codec, types};
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
-pub(crate) const FORMAT_VERSION: u32 = 11;
+pub(crate) const FORMAT_VERSION: u32 = 12;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
@@ -204,9 +204,11 @@ pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
         out.u32(COLUMNAR_RULES);
         encode_checks(&def.rules.checks, &mut out);
         encode_identities(&def.rules.identities, &mut out);
-        if !def.rules.listed_indexes.is_empty() {
+        // Generated columns can only be read after the indexes, so they need these even if there are none.
+        if !def.rules.listed_indexes.is_empty() || !def.rules.generated.is_empty() {
             encode_indexes(&def.rules.listed_indexes, &mut out);
         }
+        encode_generated(&def.rules.generated, &mut out);
     }
     Ok(out.finish())
 }
@@ -232,6 +234,17 @@ fn encode_identities(identities: &[IdentityDef], out: &mut Writer) {
     }
 }
 
+/// Encodes the generated columns of a table. They are its last part, and a table without any has no such part.
+fn encode_generated(generated: &[GeneratedDef], out: &mut Writer) {
+    if generated.is_empty() {
+        return;
+    }
+    out.u32(generated.len() as u32);
+    for def in generated {
+        out.u32(def.column.0).text(&def.sql);
+    }
+}
+
 /// Encodes the definition of a keyed table, which follows the columns.
 fn encode_keyed(def: &KeyedDef, rules: &RowRules, out: &mut Writer) {
     out.u32(def.index.0);
@@ -243,7 +256,8 @@ fn encode_keyed(def: &KeyedDef, rules: &RowRules, out: &mut Writer) {
     }
     encode_indexes(&def.indexes, out);
     encode_checks(&rules.checks, out);
-    let is_counted = !rules.identities.is_empty() || def.sequence.is_some() || def.key_name.is_some();
+    let is_named = def.key_name.is_some() || !rules.generated.is_empty();
+    let is_counted = !rules.identities.is_empty() || def.sequence.is_some() || is_named;
     // Later parts can only be read after the earlier ones, so sequences need the references even if those are empty.
     if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) || is_counted {
         encode_references(def, out);
@@ -251,9 +265,11 @@ fn encode_keyed(def: &KeyedDef, rules: &RowRules, out: &mut Writer) {
     if is_counted {
         encode_sequences(def, &rules.identities, out);
     }
-    if let Some(name) = &def.key_name {
-        out.text(name);
+    // An empty name stands for a key without one before the generated columns.
+    if is_named {
+        out.text(def.key_name.as_deref().unwrap_or_default());
     }
+    encode_generated(&rules.generated, out);
 }
 
 fn encode_indexes(indexes: &[IndexDef], out: &mut Writer) {
@@ -345,13 +361,31 @@ fn decode_keyed(input: &mut RecordReader<'_>, columns: &[ColumnDef], rules: &mut
         def.sequence = decode_sequence(input)?;
     }
     if !input.is_at_end() {
-        def.key_name = Some(input.text()?);
+        def.key_name = Some(input.text()?).filter(|name| !name.is_empty());
     }
+    rules.generated = decode_generated(input, columns)?;
     Ok(def)
 }
 
 fn decode_checks(input: &mut RecordReader<'_>) -> Result<Vec<CheckDef>> {
     (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? })).collect()
+}
+
+/// Decodes the result of [`encode_generated`]. Columns that the table does not have are damage.
+fn decode_generated(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<Vec<GeneratedDef>> {
+    if input.is_at_end() {
+        return Ok(Vec::new());
+    }
+    let mut generated: Vec<GeneratedDef> = Vec::new();
+    for _ in 0..input.count(8)? {
+        let def = GeneratedDef { column: ColumnId(input.u32()?), sql: input.text()? };
+        let is_known = columns.iter().any(|column| column.id == def.column);
+        if !is_known || generated.iter().any(|other| other.column == def.column) {
+            return Err(input.damaged("a generated column that does not exist or that is listed twice"));
+        }
+        generated.push(def);
+    }
+    Ok(generated)
 }
 
 /// Encodes the identity columns of a table and the definition of a sequence. Follows the references.
@@ -463,6 +497,7 @@ pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
         if !input.is_at_end() {
             rules.listed_indexes = decode_indexes(&mut input, &columns)?;
         }
+        rules.generated = decode_generated(&mut input, &columns)?;
     } else if !input.is_at_end() && time.is_none() {
         keyed = Some(Arc::new(decode_keyed(&mut input, &columns, &mut rules)?));
     }
@@ -752,8 +787,20 @@ mod tests {
                 IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true, fills: true },
                 IdentityDef { column: ColumnId(3), sequence: TableId(10), always: false, fills: false },
             ],
+            generated: Vec::new(),
             listed_indexes: Vec::new(),
         }
+    }
+
+    /// Tables of both kinds with generated columns, the keyed one without a name of its key.
+    fn tables_with_generated_columns() -> [TableDef; 2] {
+        [table(), keyed_table()].map(|mut table| {
+            table.rules.generated = vec![GeneratedDef { column: ColumnId(3), sql: "c0 + 1".into() }];
+            if let Some(keyed) = &mut table.keyed {
+                Arc::make_mut(keyed).key_name = None;
+            }
+            table
+        })
     }
 
     /// The columnar tables with rules, one of them with a time column.
@@ -790,7 +837,7 @@ mod tests {
     #[test]
     fn definitions_round_trip() {
         let all = [table(), keyed_table(), time_table(), table_with_listed_index()];
-        for table in all.into_iter().chain(columnar_tables_with_rules()) {
+        for table in all.into_iter().chain(columnar_tables_with_rules()).chain(tables_with_generated_columns()) {
             let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
             assert_eq!(format!("{table:?}"), format!("{read:?}"));
         }
@@ -837,14 +884,17 @@ mod tests {
             table.rules.listed_indexes.clear();
             encode_table(&table).expect("written").len() + 12
         };
+        let [ungenerated, ungenerated_keyed] = tables_with_generated_columns().map(|table| {
+            let generated = 4 + 4 + 4 + table.rules.generated[0].sql.len();
+            encode_table(&table).expect("written").len() - generated
+        });
         let [columnar, timed] = [table(), time_table()].map(|table| encode_table(&table).expect("written").len());
         let all = [table(), keyed_table(), time_table(), table_with_listed_index()];
-        let all = all.into_iter().chain(columnar_tables_with_rules());
+        let all = all.into_iter().chain(columnar_tables_with_rules()).chain(tables_with_generated_columns());
         for table in all.map(|table| encode_table(&table).expect("written")) {
             // A table without the bytes after its columns is columnar.
-            for cut in
-                (0..table.len()).filter(|cut| ![columnar, timed, plain, uncounted, unnamed, unlisted].contains(cut))
-            {
+            let whole = [columnar, timed, plain, uncounted, unnamed, unlisted, ungenerated, ungenerated_keyed];
+            for cut in (0..table.len()).filter(|cut| !whole.contains(cut)) {
                 assert!(decode_table(TableId(1), &table[..cut]).is_err());
             }
             for at in 0..table.len() {

@@ -78,6 +78,12 @@ impl TakenNumbers {
         state.by_sequence.insert(sequence, number);
     }
 
+    /// Forgets all numbers.
+    pub fn forget(&self) {
+        let mut state = self.0.lock();
+        (state.last, state.by_sequence) = Default::default();
+    }
+
     /// Whether the open transaction has changed how a sequence counts.
     pub fn is_recounted(&self, sequence: TableId) -> bool {
         self.0.lock().recounted.contains(&sequence)

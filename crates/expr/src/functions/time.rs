@@ -18,6 +18,7 @@ mod part;
 mod pattern;
 mod read;
 mod to_char;
+mod to_char_interval;
 mod to_char_number;
 mod trunc;
 mod written_unit;

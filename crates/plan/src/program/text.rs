@@ -105,12 +105,14 @@ impl ProgramWriter<'_> {
                         }
                     }
                 }
+                self.assignments(Some(insert.table), &insert.generated);
                 self.after(insert.checks.iter().map(|check| &check.condition), &insert.returning);
             }
             Body::Update(update) => {
                 let table = self.target("Update", &update.target);
                 self.assignments(table, &update.assignments);
                 self.rows = vec![table];
+                self.assignments(table, &update.generated);
                 self.after(update.checks.iter().map(|check| &check.condition), &update.returning);
             }
             Body::Delete(delete) => {

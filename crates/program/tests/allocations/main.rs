@@ -125,6 +125,7 @@ fn statements_hardly_allocate_once_they_have_run() {
     let update = Update {
         target: ChangeTarget::new(world.by(2), None),
         assignments: vec![(3, more)],
+        generated: vec![],
         checks: vec![],
         returning: vec![column(3)],
     };
@@ -145,6 +146,7 @@ fn statements_hardly_allocate_once_they_have_run() {
         table: world.table,
         rows: vec![values],
         sequences: vec![],
+        generated: vec![],
         on_conflict: None,
         checks: vec![],
         returning: vec![],
@@ -159,6 +161,7 @@ fn statements_hardly_allocate_once_they_have_run() {
         table: world.history,
         rows: vec![line],
         sequences: vec![],
+        generated: vec![],
         on_conflict: None,
         checks: vec![],
         returning: vec![],

@@ -262,6 +262,7 @@ fn a_lookup_has_the_rows_of_another_read() {
     let update = Update {
         target: target.clone(),
         assignments: vec![(PRICE, less), (NOTE, Scalar::column(SqlType::TEXT, 0, 0))],
+        generated: vec![],
         checks: vec![],
         returning: vec![column(NAMED), column(PRICE), column(NOTE)],
     };
@@ -324,7 +325,13 @@ fn an_assigned_text_is_parsed_as_a_file_import_parses_it() {
     let assign = |column: usize, value: Scalar| {
         let target = ChangeTarget::new(world.by(vec![int(1), int(1)]), None);
         let returning = vec![crate::support::column(column)];
-        world.write(Body::Update(Update { target, assignments: vec![(column, value)], checks: vec![], returning }))
+        world.write(Body::Update(Update {
+            target,
+            assignments: vec![(column, value)],
+            generated: vec![],
+            checks: vec![],
+            returning,
+        }))
     };
     assert_eq!(assign(PRICE, words("12.5")).expect("read").1, ["1250"]);
     assert_eq!(assign(NAMED, Scalar::literal(SqlType::Boolean, ScalarValue::Bool(true))).expect("shown").1, ["true"]);

@@ -22,6 +22,7 @@ fn insert(world: &World, rows: Vec<[Scalar; 5]>) -> Insert {
         rows,
         source: None,
         sequences: vec![],
+        generated: vec![],
         on_conflict: None,
         checks: vec![],
         returning: vec![],
@@ -37,7 +38,13 @@ fn delete(access: Access, returning: Vec<Scalar>) -> Delete {
 }
 
 fn update(access: Access, assignments: Vec<(usize, Scalar)>) -> Update {
-    Update { target: ChangeTarget::new(access, None), assignments, checks: vec![], returning: vec![] }
+    Update {
+        target: ChangeTarget::new(access, None),
+        assignments,
+        generated: vec![],
+        checks: vec![],
+        returning: vec![],
+    }
 }
 
 fn small(value: i64) -> Scalar {
@@ -275,6 +282,7 @@ fn rows_of_a_table_without_keys_are_appended() {
         rows,
         source: None,
         sequences: vec![],
+        generated: vec![],
         on_conflict: None,
         checks: vec![TableCheck {
             name: "positive".into(),

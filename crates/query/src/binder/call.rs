@@ -154,6 +154,10 @@ impl Binder<'_> {
             return self.form_call("array_element", name, vec![list, ScalarExpr::literal(1_i64)]);
         }
         if has_named_arguments(call) {
+            if let ("unnest", FunctionArguments::List(list)) = (name, &call.args) {
+                let list = self.deep_list(&list.args)?;
+                return self.unnest_call(name, list);
+            }
             if let Some(arguments) = positional(name, call)? {
                 let values = arguments.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?;
                 return self.form_call(name, name, values);

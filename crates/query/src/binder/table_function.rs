@@ -37,6 +37,10 @@ impl Binder<'_> {
         if self.catalog.reads_files(&ident.value) {
             return self.file_function(ident, args, ordinality, alias);
         }
+        if ident.value == "unnest" && args.iter().any(|arg| matches!(arg, FunctionArg::Named { .. })) {
+            let list = self.deep_list(args)?;
+            return self.unnest_values(vec![(list, "unnest".into())], ordinality, alias, "unnest");
+        }
         let mut arguments = Vec::with_capacity(args.len());
         for arg in args {
             match arg {

@@ -152,6 +152,8 @@ const CHANGING: &[&str] = &[
     "copy_types",
     "enum",
     "export_database",
+    "generated_columns",
+    "generated_columns_of_sessions",
     "index_lists",
     "late_sorts",
     "map",
@@ -182,6 +184,7 @@ const WITH_SESSION_FUNCTIONS: &[&str] = &[
     "json",
     "json_parts",
     "json_sql_path",
+    "lock",
     "macro",
     "pivot",
     "postgresql_forms",
@@ -189,6 +192,7 @@ const WITH_SESSION_FUNCTIONS: &[&str] = &[
     "role",
     "rows",
     "short_forms",
+    "variables",
 ];
 
 /// The result that a file expects for a statement.

@@ -93,7 +93,7 @@ fn changed(sql: &str) -> Option<String> {
     optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let changed = changed_rows(&bound)?;
     let assignments = changed.values.into_iter().enumerate().collect();
-    let update = Update { target: changed.target, assignments, checks: vec![], returning: vec![] };
+    let update = Update { target: changed.target, assignments, generated: vec![], checks: vec![], returning: vec![] };
     Some(Body::Update(update).text(&DefinitionNames(&catalog::tables())))
 }
 

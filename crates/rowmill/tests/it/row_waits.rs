@@ -184,3 +184,109 @@ fn a_row_that_a_transaction_without_claims_has_written_fails_at_commit() {
     assert_eq!(waiting.execute_batch("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
     assert_eq!(balances(&database), [100, 20]);
 }
+
+/// The ids that a query returns.
+fn ids(connection: &mut Connection, sql: &str) -> Vec<i64> {
+    let rows = connection.query(sql).unwrap();
+    rows.rows().unwrap().iter().map(|row| row.get::<i64>(0).unwrap()).collect()
+}
+
+#[test]
+fn nowait_fails_at_once_on_a_row_that_another_transaction_has() {
+    let database = database();
+    let (mut first, mut second) = (begin(&database), begin(&database));
+    first.execute_batch("UPDATE accounts SET balance = 11 WHERE id = 1").unwrap();
+    let error = second.query("SELECT id FROM accounts ORDER BY id FOR UPDATE NOWAIT").map(drop).unwrap_err();
+    assert_eq!((error.kind(), error.kind().sqlstate()), (ErrorKind::NotAvailable, "55P03"));
+    assert_eq!(ids(&mut second, "SELECT id FROM accounts WHERE id = 2 FOR UPDATE NOWAIT"), [2]);
+    let mut alone = connect(&database);
+    let error = alone.query("SELECT id FROM accounts WHERE id = 2 FOR SHARE NOWAIT").map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotAvailable);
+    first.execute_batch("COMMIT").unwrap();
+    second.execute_batch("COMMIT").unwrap();
+    assert_eq!(ids(&mut alone, "SELECT id FROM accounts ORDER BY id FOR UPDATE NOWAIT"), [1, 2]);
+}
+
+#[test]
+fn skip_locked_leaves_out_the_rows_of_other_transactions_before_the_limit() {
+    const NEXT: &str = "SELECT id FROM accounts ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    let database = database();
+    let mut transactions = [(); 3].map(|()| begin(&database));
+    let taken = transactions.each_mut().map(|transaction| ids(transaction, NEXT));
+    assert_eq!(taken, [vec![1], vec![2], vec![]]);
+    let [first, second, third] = &mut transactions;
+    // A transaction does not skip its own rows, and OFFSET counts the rows that are left.
+    assert_eq!(ids(first, "SELECT id FROM accounts ORDER BY id FOR UPDATE SKIP LOCKED"), [1]);
+    second.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(ids(third, "SELECT id FROM accounts a ORDER BY id OFFSET 1 FOR UPDATE OF a SKIP LOCKED"), [0_i64; 0]);
+    assert_eq!(ids(third, NEXT), [2]);
+    // The commit fails if a transaction without claims writes a row that was locked.
+    let mut other = database.connect().unwrap();
+    other.execute_batch("UPDATE accounts SET balance = 0 WHERE id = 2").unwrap();
+    assert_eq!(third.execute_batch("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
+}
+
+#[test]
+fn a_queue_gives_each_job_to_one_worker() {
+    const WORKERS: usize = 4;
+    const JOBS: i64 = 200;
+    let takes = [
+        "DELETE FROM jobs WHERE id = (SELECT id FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id",
+        "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) RETURNING id",
+        "WITH next AS (SELECT id FROM jobs WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) \
+         UPDATE jobs SET state = 'done' FROM next WHERE jobs.id = next.id RETURNING jobs.id",
+        "WITH next AS (UPDATE jobs SET state = 'done' WHERE id = (SELECT id FROM jobs WHERE state = 'new' \
+         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id) SELECT id FROM next",
+    ];
+    for (take, in_transaction) in takes.into_iter().flat_map(|take| [(take, false), (take, true)]) {
+        let database = Database::memory().unwrap();
+        connect(&database).execute_batch("CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT)").unwrap();
+        let jobs = format!("INSERT INTO jobs SELECT n, 'new' FROM range({JOBS}) AS r(n)");
+        connect(&database).execute_batch(&jobs).unwrap();
+        let work = || {
+            let mut connection = connect(&database);
+            let mut taken = Vec::new();
+            loop {
+                if in_transaction {
+                    connection.execute_batch("BEGIN").unwrap();
+                }
+                let found = ids(&mut connection, take);
+                if in_transaction {
+                    connection.execute_batch("COMMIT").unwrap();
+                }
+                if found.is_empty() {
+                    return taken;
+                }
+                taken.extend(found);
+            }
+        };
+        let mut taken: Vec<i64> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, (0..JOBS).collect::<Vec<i64>>(), "{take} {in_transaction}");
+    }
+}
+
+#[test]
+fn a_locked_table_is_waited_for() {
+    const LOCK: &str = "LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE";
+    let database = database();
+    let (mut first, mut second, third) = (begin(&database), begin(&database), begin(&database));
+    first.execute_batch(LOCK).unwrap();
+    let error = second.execute_batch("LOCK accounts NOWAIT").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotAvailable);
+    second.execute_batch("LOCK TABLE accounts IN ROW EXCLUSIVE MODE").unwrap();
+    let told = start(third, &[LOCK, "UPDATE accounts SET balance = balance * 2 WHERE id = 1", "COMMIT"]);
+    told.recv_timeout(SOON).expect_err("the third transaction waits");
+    first.execute_batch("UPDATE accounts SET balance = 11 WHERE id = 1; COMMIT").unwrap();
+    told.recv().unwrap().unwrap();
+    assert_eq!(balances(&database), [22, 20]);
+    // Rows that are written without a lock make the commit fail.
+    let mut locking = begin(&database);
+    locking.execute_batch(LOCK).unwrap();
+    locking.execute_batch("UPDATE accounts SET balance = 0 WHERE id = 2").unwrap();
+    connect(&database).execute_batch("UPDATE accounts SET balance = 5 WHERE id = 1").unwrap();
+    assert_eq!(locking.execute_batch("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
+}

@@ -62,7 +62,8 @@ impl StreamCopy {
     /// Loads the data that `next` returns piece by piece. Returns the number of rows.
     pub fn load(&self, connection: &mut Connection, next: &mut dyn FnMut() -> Result<Option<Vec<u8>>>) -> Result<u64> {
         // The table and its columns are checked before the program asks for data.
-        let query = connection.prepare(&self.copy.query())?;
+        let rows = self.copy.rows_query(connection)?;
+        let query = connection.prepare(&rows)?;
         let shape = connection.shape(&query, &[])?;
         let columns = shape.columns.ok_or_else(|| Error::new(ErrorKind::Syntax, "COPY FROM STDIN takes a table"))?;
         let kinds = wire_columns(&columns).iter().map(|column| column.kind).collect();
@@ -98,7 +99,8 @@ impl StreamCopy {
 
     /// Writes the rows to `out`. Returns their number.
     pub fn write(&self, connection: &mut Connection, out: &mut dyn Write) -> Result<u64> {
-        let Outcome::Rows(rows) = connection.run_one(&self.copy.query(), &[])? else {
+        let query = self.copy.rows_query(connection)?;
+        let Outcome::Rows(rows) = connection.run_one(&query, &[])? else {
             return Err(Error::new(ErrorKind::Syntax, "COPY TO STDOUT takes a table or a query"));
         };
         match self.options.format {

@@ -32,7 +32,9 @@ fn commands_of_psql_describe_the_database() {
     let server = TestServer::start();
     let Some(created) = psql(&server, &["-c", TABLES]) else { return };
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    psql(&server, &["-c", "CREATE TABLE doubled (a INTEGER, b INTEGER GENERATED ALWAYS AS (a * 2) STORED)"]);
     for (command, lines) in [
+        ("\\d doubled", &["a|integer|||", "b|integer|||generated always as (a * 2) stored"][..]),
         ("\\d", &["main|child|table|rowmill", "main|child_id_seq|sequence|rowmill", "main|v|view|rowmill"][..]),
         ("\\dt+", &["main|child|table|rowmill|permanent|row||", "main|events|table|rowmill|permanent|column||"]),
         ("\\dt archive.*", &["archive|old|table|rowmill"]),

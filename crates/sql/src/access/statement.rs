@@ -17,7 +17,7 @@ use crate::statement::{relation, schema_name};
 pub(crate) fn check(access: &Access<'_>, statement: &Statement, catalog: &Catalog) -> Result<()> {
     let checker = StatementCheck { access, catalog, spellings: statement.spellings() };
     match statement.body() {
-        StatementBody::Sql(sql) if statement.locks_rows() => checker.locked_rows(sql),
+        StatementBody::Sql(sql) if statement.row_lock().is_some() => checker.locked_rows(sql),
         StatementBody::Sql(sql) => checker.sql(sql),
         // The prepared statement is checked whenever it runs.
         StatementBody::Prepare(_) | StatementBody::Execute(_) | StatementBody::Deallocate(_) => Ok(()),
@@ -82,7 +82,7 @@ impl StatementCheck<'_> {
             // A secret belongs to the connection. The files that it opens are checked.
             Sql::CreateSecret { .. } | Sql::DropSecret { .. } => Ok(()),
             // Settings of the database are checked where they are set.
-            Sql::Set(_) | Sql::Reset(_) | Sql::Use(_) => Ok(()),
+            Sql::Set(_) | Sql::Reset(_) | Sql::Use(_) | Sql::Discard { .. } => Ok(()),
             Sql::Truncate(truncate) => truncate.table_names.iter().try_for_each(|table| {
                 let object = self.find(&table.name)?;
                 object.map_or(Ok(()), |object| self.access.require(Rights::TRUNCATE, object, None))
@@ -104,6 +104,10 @@ impl StatementCheck<'_> {
                 Some(table) => self.owner_of(table),
                 None => self.access.require_superuser("ANALYZE of all tables"),
             },
+            Sql::Lock(lock) => lock.tables.iter().try_for_each(|table| {
+                let object = self.find(&table.name)?;
+                object.map_or(Ok(()), |object| self.access.require(Rights::UPDATE, object, None))
+            }),
             Sql::Drop { object_type, names, .. } => names.iter().try_for_each(|name| self.drop(*object_type, name)),
             Sql::CreateSchema { .. } => self.access.require_superuser("CREATE SCHEMA"),
             other => {

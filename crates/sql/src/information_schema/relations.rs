@@ -143,6 +143,7 @@ fn push_column(rows: &mut PgRows, column: &ColumnRow<'_>) {
     let digits = Digits::of(column.kind);
     let number = |number: Option<u32>| PgCell::from(number.map(i64::from));
     let identity = column.definition.and_then(|(table, column)| table.identity(column.id));
+    let generated = column.definition.and_then(|(table, column)| table.generated(column.id));
     let definition = column.definition.map(|(_, column)| column);
     let place = column.place as i64 + 1;
     rows.push([
@@ -167,7 +168,8 @@ fn push_column(rows: &mut PgRows, column: &ColumnRow<'_>) {
         ("is_identity", yes_or_no(identity.is_some())),
         ("identity_generation", identity.map(|one| if one.always { "ALWAYS" } else { "BY DEFAULT" }).into()),
         ("identity_cycle", "NO".into()),
-        ("is_generated", "NEVER".into()),
+        ("is_generated", if generated.is_some() { "ALWAYS" } else { "NEVER" }.into()),
+        ("generation_expression", generated.map(str::to_owned).into()),
         ("is_updatable", yes_or_no(definition.is_some())),
     ]);
 }

@@ -70,7 +70,7 @@ mod tests {
     /// Returns the tree that the parser reads, without the nodes of parentheses.
     fn tree(text: &str) -> Statement {
         let mut statement = Parser::parse_sql(&GenericDialect {}, &format!("SELECT {text}")).unwrap().remove(0);
-        prepare(&mut statement).unwrap();
+        prepare(&mut statement, false).unwrap();
         each_expr_mut(&mut statement, |expr| {
             while let Expr::Nested(inner) = expr {
                 *expr = std::mem::replace(inner, placeholder());

@@ -10,13 +10,13 @@ use sqlparser::ast::{
     VisitMut, VisitorMut,
 };
 
-use super::{pg_forms, precedence};
+use super::{RowLock, pg_forms, precedence};
 use crate::walk::walk_mut;
 
-/// Brings a statement or query into the form that the planner expects, or refuses it.
-/// Returns the parameters whose type is only known to PostgreSQL.
-pub(super) fn prepare(tree: &mut impl VisitMut) -> Result<DeclaredParameters> {
-    let mut preparer = Preparer::default();
+/// Brings a statement or query into the form that the planner expects, or refuses it. `changes_rows` says that
+/// subqueries may lock rows. Returns the parameters whose type is only known to PostgreSQL.
+pub(super) fn prepare(tree: &mut impl VisitMut, changes_rows: bool) -> Result<DeclaredParameters> {
+    let mut preparer = Preparer { declared: DeclaredParameters::new(), changes_rows };
     match walk_mut(tree, &mut preparer) {
         ControlFlow::Continue(()) => Ok(preparer.declared),
         ControlFlow::Break(error) => Err(error),
@@ -27,16 +27,16 @@ pub(super) fn prepare(tree: &mut impl VisitMut) -> Result<DeclaredParameters> {
 /// and the names of the types. The engine takes them as numbers and texts, but drivers send other bytes.
 pub(crate) type DeclaredParameters = Vec<(usize, &'static str)>;
 
-#[derive(Default)]
 struct Preparer {
     declared: DeclaredParameters,
+    changes_rows: bool,
 }
 
 impl VisitorMut for Preparer {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        settle(limit_by_fetch(query).and_then(|()| clauses_of_query(query)))
+        settle(limit_by_fetch(query).and_then(|()| clauses_of_query(query, self.changes_rows)))
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
@@ -146,8 +146,9 @@ fn limit_by_fetch(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-fn clauses_of_query(query: &Query) -> Result<()> {
-    refuse(!query.locks.is_empty(), "FOR UPDATE and FOR SHARE")?;
+fn clauses_of_query(query: &Query, changes_rows: bool) -> Result<()> {
+    let is_locking = !query.locks.is_empty();
+    refuse(is_locking && !(changes_rows && RowLock::of(query).is_some()), "FOR UPDATE and FOR SHARE")?;
     refuse(query.for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE")?;
     refuse(query.settings.is_some(), "SETTINGS")?;
     refuse(query.format_clause.is_some(), "FORMAT")?;
@@ -211,7 +212,7 @@ mod tests {
     fn prepared(sql: &str) -> Result<String> {
         let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql);
         let mut statements = parsed.or_else(|_| Parser::parse_sql(&GenericDialect {}, sql)).unwrap();
-        prepare(&mut statements[0])?;
+        prepare(&mut statements[0], false)?;
         Ok(statements[0].to_string())
     }
 

@@ -23,6 +23,10 @@
 //! trim(LEADING FROM a)                  ->  trim(LEADING ' ' FROM a)
 //! a IN [1, 2], a NOT IN [1, 2]          ->  a = ANY ([1, 2]), a <> ALL ([1, 2])
 //! CREATE UNLOGGED TABLE, FROM ONLY t    ->  CREATE TABLE, FROM t
+//! FROM unnest(l, recursive := true)      ->  FROM "unnest"(l, recursive := true)
+//! FOR NO KEY UPDATE, FOR KEY SHARE       ->  FOR UPDATE, FOR SHARE
+//! SET VARIABLE x = 1, RESET VARIABLE x  ->  SET VARIABLE.x = 1, RESET VARIABLE.x
+//! CREATE TABLE t (a INT, b AS (a + 1))  ->  CREATE TABLE t (a INT, b "type of expression" AS (a + 1))
 //! ```
 //!
 //! Forms are replaced from the last one to the first, so that a form inside of another is plain SQL when the other one
@@ -31,6 +35,7 @@
 mod comprehension;
 mod fetch_count;
 mod frame_exclude;
+mod generated_type;
 mod map_type;
 mod pivot;
 mod plain_words;
@@ -94,8 +99,10 @@ impl ShortForms<'_> {
         // The length is compared first, because almost all words are none of these.
         match word.len() {
             2 if word.eq_ignore_ascii_case("in") => Ok(self.in_list(at)),
+            2 if word.eq_ignore_ascii_case("as") => Ok(self.generated_type(at)),
             3 if word.eq_ignore_ascii_case("map") => Ok(self.map_type(at)),
             3 if word.eq_ignore_ascii_case("for") => self.comprehension(at),
+            3 if word.eq_ignore_ascii_case("key") => Ok(self.key_lock(at)),
             4 if word.eq_ignore_ascii_case("both") => Ok(self.trim_side(at)),
             4 if word.eq_ignore_ascii_case("data") => Ok(self.with_data(at)),
             4 if word.eq_ignore_ascii_case("only") => Ok(self.only(at)),
@@ -106,12 +113,15 @@ impl ShortForms<'_> {
             5 if word.eq_ignore_ascii_case("using") => self.using_sample(at),
             6 if word.eq_ignore_ascii_case("filter") => Ok(self.filter_condition(at)),
             6 if word.eq_ignore_ascii_case("pragma") => Ok(self.pragma(at)),
+            6 if word.eq_ignore_ascii_case("unnest") => Ok(self.deep_unnest(at)),
             7 if word.eq_ignore_ascii_case("exclude") => Ok(self.frame_exclude(at)),
             7 if word.eq_ignore_ascii_case("leading") => Ok(self.trim_side(at)),
             8 if word.eq_ignore_ascii_case("trailing") => Ok(self.trim_side(at)),
             8 if word.eq_ignore_ascii_case("unlogged") => Ok(self.unlogged(at)),
+            8 if word.eq_ignore_ascii_case("variable") => Ok(self.variable(at)),
             7 if word.eq_ignore_ascii_case("unpivot") => self.unpivot(at),
             9 if word.eq_ignore_ascii_case("summarize") => Ok(self.summarize(at)),
+            9 if word.eq_ignore_ascii_case("generated") => Ok(self.generated_type(at)),
             11 if word.eq_ignore_ascii_case("tablesample") => Ok(self.table_sample(at)),
             11 if word.eq_ignore_ascii_case("pivot_wider") => self.pivot(at),
             _ => Ok(None),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rowmill_base::SqlType;
-use rowmill_storage::{TableDef, TableSource};
+use rowmill_storage::{ColumnDef, TableDef, TableSource};
 use rowmill_txn::roles::ObjectId;
 use rowmill_txn::{SchemaDef, ViewDef};
 
@@ -173,6 +173,7 @@ struct AttributeRow<'a> {
     is_not_null: bool,
     has_default: bool,
     identity: &'static str,
+    is_generated: bool,
 }
 
 fn push_attribute(rows: &mut PgRows, attribute: &AttributeRow<'_>) {
@@ -196,7 +197,7 @@ fn push_attribute(rows: &mut PgRows, attribute: &AttributeRow<'_>) {
         ("atthasdef", attribute.has_default.into()),
         ("atthasmissing", false.into()),
         ("attidentity", attribute.identity.into()),
-        ("attgenerated", "".into()),
+        ("attgenerated", if attribute.is_generated { "s" } else { "" }.into()),
         ("attisdropped", false.into()),
         ("attislocal", true.into()),
         ("attinhcount", 0_i64.into()),
@@ -219,8 +220,9 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
                 kind: &column.kind,
                 number: place + 1,
                 is_not_null: !column.nullable,
-                has_default: column.default.is_some(),
+                has_default: default_text(table, column).is_some(),
                 identity,
+                is_generated: table.generated(column.id).is_some(),
             };
             push_attribute(&mut rows, &attribute);
         }
@@ -237,6 +239,7 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
                     is_not_null: false,
                     has_default: false,
                     identity: "",
+                    is_generated: false,
                 };
                 push_attribute(&mut rows, &attribute);
             }
@@ -254,11 +257,17 @@ pub(super) fn pg_attribute(context: &Arc<StatementContext>) -> PgRows {
                 is_not_null: false,
                 has_default: false,
                 identity: "",
+                is_generated: false,
             };
             push_attribute(&mut rows, &attribute);
         }
     });
     rows
+}
+
+/// The default of a column, or the expression of a generated one.
+fn default_text<'t>(table: &'t TableDef, column: &'t ColumnDef) -> Option<&'t str> {
+    table.generated(column.id).or(column.default.as_deref())
 }
 
 /// The columns of a view, which follow from its query. A view whose tables are gone has none.
@@ -284,12 +293,12 @@ pub(super) fn pg_attrdef(context: &Arc<StatementContext>) -> PgRows {
     let mut rows = PgRows::of("pg_attrdef");
     each_table(context, |_, table| {
         for (place, column) in table.columns.iter().enumerate() {
-            let Some(default) = &column.default else { continue };
+            let Some(default) = default_text(table, column) else { continue };
             rows.push([
                 ("oid", default_oid(table.id, column).into()),
                 ("adrelid", table_oid(table.id).into()),
                 ("adnum", (place as i64 + 1).into()),
-                ("adbin", default.as_str().into()),
+                ("adbin", default.into()),
             ]);
         }
     });

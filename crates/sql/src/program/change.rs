@@ -56,6 +56,12 @@ impl ProgramCompiler<'_> {
         let Some(after) = after_row(&table, &plan) else { return Ok(None) };
         let AfterRow { checks, returning, schema } = after;
         let [action] = plan.actions.as_slice() else { return Ok(None) };
+        let generated = match action {
+            WriteAction::Insert(row) | WriteAction::Update(row) => generated_values(&table, row),
+            WriteAction::Delete(_) => Some(Vec::new()),
+        };
+        // A row of a columnar table goes into a batch, which only the engine completes.
+        let Some(generated) = generated.filter(|generated| is_keyed || generated.is_empty()) else { return Ok(None) };
         let body = match (action, plan.source) {
             (WriteAction::Insert(row), source) => {
                 let inserted = match (source, values) {
@@ -71,11 +77,12 @@ impl ProgramCompiler<'_> {
                         on_conflict => on_conflict,
                     },
                 };
-                Body::Insert(Insert { table: table.id, rows, source, sequences, on_conflict, checks, returning })
+                let table = table.id;
+                Body::Insert(Insert { table, rows, source, sequences, generated, on_conflict, checks, returning })
             }
             (WriteAction::Update(row), WriteSource::Target { rows, .. }) if is_keyed => {
                 let Some((target, assignments)) = self.assigned_rows(row, rows)? else { return Ok(None) };
-                Body::Update(Update { target, assignments, checks, returning })
+                Body::Update(Update { target, assignments, generated, checks, returning })
             }
             (WriteAction::Delete(_), WriteSource::Target { rows, .. }) if is_keyed => {
                 let Some(found) = changed_rows(&self.optimized(rows)?) else { return Ok(None) };
@@ -91,6 +98,9 @@ impl ProgramCompiler<'_> {
         let Some(found) = changed_rows(&self.optimized(rows)?) else { return Ok(None) };
         let mut assignments = Vec::new();
         for (column, value) in row.columns.iter().enumerate() {
+            if matches!(value, ColumnValue::Generated(_)) {
+                continue;
+            }
             let Some(value) = source_value(value, &found.values) else { return Ok(None) };
             // The plan gives all columns of the row. A column that keeps its own value needs no assignment.
             if value.op != ScalarOp::Column(RowColumn { row: found.target.row, column }) {
@@ -112,6 +122,7 @@ impl ProgramCompiler<'_> {
                     sequences.push((0, column, *sequence));
                     Some(null(&table.columns[column].kind))
                 }
+                ColumnValue::Generated(_) => Some(null(&table.columns[column].kind)),
                 value => source_value(value, &columns),
             });
         }
@@ -136,6 +147,7 @@ impl ProgramCompiler<'_> {
                     _ => LiteralCell::Default,
                 };
                 let scalar = match (value, cell, table.identity(column.id)) {
+                    (ColumnValue::Generated(_), ..) => Some(null(&column.kind)),
                     // The program asks sequences for their values in each run, so it needs to know their places.
                     (_, LiteralCell::Default, Some(identity)) => {
                         inserted.sequences.push((number, place, identity.sequence));
@@ -197,6 +209,11 @@ pub(crate) fn insert_of_row(
     }
     let on_conflict = plan.conflict.as_ref().and_then(|conflict| conflict_of(table, conflict));
     let (Some(on_conflict), Some(after)) = (on_conflict, after_row(table, &plan)) else { return Ok(None) };
+    let generated = match plan.actions.as_slice() {
+        [WriteAction::Insert(row)] => generated_values(table, row),
+        _ => None,
+    };
+    let Some(generated) = generated else { return Ok(None) };
     let AfterRow { checks, returning, schema } = after;
     let parameters: Vec<SqlType> = table.columns.iter().map(|column| column.kind.clone()).collect();
     let row = parameters.iter().enumerate().map(|(number, kind)| Scalar::parameter(kind.clone(), number)).collect();
@@ -205,6 +222,7 @@ pub(crate) fn insert_of_row(
         rows: vec![row],
         source: None,
         sequences: Vec::new(),
+        generated,
         on_conflict: Some(on_conflict),
         checks,
         returning,
@@ -226,6 +244,12 @@ fn after_row(table: &TableDef, plan: &Write<BoundQuery>) -> Option<AfterRow> {
     Some(AfterRow { checks, returning: computed_values(returning, table)?, schema })
 }
 
+/// Returns the generated columns of a row with their values over the columns of the row.
+fn generated_values(table: &TableDef, row: &NewRow) -> Option<Vec<(usize, Scalar)>> {
+    let values = row_values(row.generated().map(|(_, expr)| expr), &[table])?;
+    Some(row.generated().map(|(place, _)| place).zip(values).collect())
+}
+
 fn conflict_of(table: &TableDef, conflict: &WriteConflict) -> Option<OnConflict> {
     let WriteConflict { target, update } = conflict;
     let action = match update {
@@ -245,7 +269,7 @@ fn source_value(value: &ColumnValue, source: &[Scalar]) -> Option<Scalar> {
     match value {
         ColumnValue::Source(number) => source.get(*number).cloned(),
         ColumnValue::Default(expr) => row_values([expr], &[])?.pop(),
-        ColumnValue::Sequence(_) => None,
+        ColumnValue::Sequence(_) | ColumnValue::Generated(_) => None,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Isolation, Result, Settings};
+use rowmill_base::{Error, Isolation, Result, Settings};
 use rowmill_txn::{Engine, KeyedMark, LostRow, RowClaimant, Transaction};
 
 use super::Session;
@@ -49,14 +49,18 @@ impl LostRows {
         begin(engine, settings, settings.isolation(), self.claimant.take(), self.connection)
     }
 
+    /// Notes the row or table for which the statement must wait. Returns the error of the statement, which must be
+    /// undone.
+    pub(super) fn lose(&mut self, lost: LostRow) -> Error {
+        self.row = Some(lost);
+        lost.error()
+    }
+
     /// Claims the rows of a statement that began at `mark`. After an error the statement must be undone.
     pub(super) fn keep_rows(&mut self, transaction: &mut Transaction, mark: KeyedMark) -> Result<()> {
         match transaction.claim_rows(mark)? {
             None => Ok(()),
-            Some(lost) => {
-                self.row = Some(lost);
-                Err(lost.error())
-            }
+            Some(lost) => Err(self.lose(lost)),
         }
     }
 }

@@ -22,11 +22,14 @@ use super::clause::{refuse, unsupported};
 use super::column_spec::{check_name, column_spec};
 use super::default_value::{self, DefaultValue};
 use super::dependents::Dependents;
+use super::generated_column;
 use super::key_clauses::{KeyClauses, def_of};
 use super::refill;
 use super::relation::{self, RelationId};
+use super::renamed_column;
 use super::sequence;
 use super::sql_text::quoted;
+use super::write::binder::given_columns;
 use crate::names::{QualifiedName, identifiers, lower, qualified};
 use crate::outcome::Outcome;
 use crate::session::Work;
@@ -133,7 +136,7 @@ fn alter_once(
 fn add_column(
     work: &mut Work<'_>,
     transaction: &mut Transaction,
-    table: &TableDef,
+    table: &Arc<TableDef>,
     column: &ColumnDef,
     if_not_exists: bool,
 ) -> Result<()> {
@@ -144,6 +147,9 @@ fn add_column(
             return Ok(());
         }
         return Err(error);
+    }
+    if let Some(expr) = generated_column::expression(column) {
+        return refill::add_generated(work, transaction, table, spec, expr);
     }
     let empty = transaction.view()?.table(table.id).is_none_or(|table| table.row_count() == 0);
     // An empty table needs no value for old rows, so any default and NOT NULL are allowed there.
@@ -268,6 +274,8 @@ pub(super) fn drop_columns(
     names: &[Ident],
     if_exists: bool,
 ) -> Result<()> {
+    let named: Vec<Option<usize>> = names.iter().map(|name| table.column_index(work.statement.spell(name))).collect();
+    let is_dropped = |place: usize| named.contains(&Some(place));
     let mut left = table.columns.len();
     let mut dropped = Vec::new();
     for name in names {
@@ -292,6 +300,15 @@ pub(super) fn drop_columns(
             )
             .hint("a table needs a column; DROP TABLE drops it whole"));
         }
+        if !table.rules.generated.is_empty() {
+            let view = transaction.view()?;
+            generated_column::check_drop(work, &view, table, index, is_dropped)?;
+            if given_columns(table).into_iter().all(is_dropped) {
+                let what = format!("all other columns of table \"{}\" are generated", table.name);
+                return Err(Error::new(ErrorKind::InvalidDefinition, what).hint("a row needs a column that is given"));
+            }
+        }
+        renamed_column::drop_checks(work, transaction, table, index)?;
         transaction.drop_column(table.id, id)?;
         dropped.push(id);
     }
@@ -312,6 +329,7 @@ fn rename_column(
     if lower(&table.columns[index].name) != lower(new) {
         check_free(table, new)?;
     }
+    renamed_column::rename(work, transaction, table, index, new)?;
     transaction.rename_column(table.id, table.columns[index].id, new).map(|_| ())
 }
 
@@ -352,10 +370,14 @@ fn alter_column(
     let column = &table.columns[relation::column(table, work.statement.spell(name))?];
     let changed = match operation {
         AlterColumnOperation::SetDefault { value } => {
+            generated_column::refuse_clause(table, column, "DEFAULT")?;
             let text = default_value::check(work, value, &column.name, &column.kind)?;
             transaction.set_default(table.id, column.id, Some(text))
         }
-        AlterColumnOperation::DropDefault => transaction.set_default(table.id, column.id, None),
+        AlterColumnOperation::DropDefault => {
+            generated_column::refuse_clause(table, column, "DEFAULT")?;
+            transaction.set_default(table.id, column.id, None)
+        }
         AlterColumnOperation::DropNotNull => transaction.set_nullable(table.id, column.id, true),
         AlterColumnOperation::SetNotNull => {
             // The rows must be checked before the definition changes, because readers rely on it.
@@ -363,9 +385,13 @@ fn alter_column(
             transaction.set_nullable(table.id, column.id, false)
         }
         AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
+            if using.is_some() {
+                generated_column::refuse_clause(table, column, "USING")?;
+            }
             refill::set_type(work, transaction, table, column, data_type, using.as_ref())
         }
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+            generated_column::refuse_clause(table, column, "sequence")?;
             let always = matches!(generated_as, Some(GeneratedAs::Always));
             check_no_nulls(work, transaction, table, &column.name)?;
             let options = sequence_options.as_deref().unwrap_or_default();

@@ -188,7 +188,7 @@ impl Work<'_> {
         let Some(places) = places.filter(|places| is_plain && !places.is_empty()) else { return Ok(None) };
         let sink = RowSink::new(self, &write.table, row, &Arc::default())?;
         let is_constant = sink.sources().iter().all(|source| match source {
-            ColumnSource::Input(_) => true,
+            ColumnSource::Input(_) | ColumnSource::Generated(_) => true,
             ColumnSource::Default(default) => !default.is_volatile(),
             ColumnSource::Sequence(_) => false,
         });

@@ -8,6 +8,7 @@ use rowmill_storage::TableDef;
 use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Ident, ObjectName, Query};
 
 use super::clause::unsupported;
+use super::generated_column::reads;
 use super::row_sink::{generated, is_generated};
 use super::write::binder::WriteBinder;
 use crate::names::identifiers;
@@ -42,10 +43,14 @@ impl<'s> Assignments<'s> {
             for (name, value) in pairs(statement, target, value)? {
                 let place = binder.column(table, column_name(statement, alias, name)?)?;
                 let column = &table.columns[place];
-                if is_generated(table, column) {
+                let is_default = matches!(value, AssignedValue::Default);
+                if is_default && table.generated(column.id).is_some() {
+                    continue;
+                }
+                if is_generated(table, column) || table.generated(column.id).is_some() {
                     return Err(generated(table, column));
                 }
-                if matches!(value, AssignedValue::Default) && table.identity(column.id).is_some() {
+                if is_default && table.identity(column.id).is_some() {
                     return Err(unsupported(statement, "DEFAULT for a column that takes its values from a sequence"));
                 }
                 if assigned.iter().any(|(other, _)| *other == place) {
@@ -77,7 +82,13 @@ impl<'s> Assignments<'s> {
     {
         let mut row = NewRow { columns: Vec::new(), assigned: self.values().map(|(place, _)| place).collect() };
         let mut values = Vec::new();
+        let generated = binder.generated(table)?;
         for (place, column) in table.columns.iter().enumerate() {
+            // A generated column keeps its value if the statement assigns none of the columns that it reads.
+            if let Some(expr) = generated.at(place).filter(|expr| row.assigned.iter().any(|of| reads(expr, *of))) {
+                row.columns.push(ColumnValue::Generated(expr.clone()));
+                continue;
+            }
             let assigned = self.values().find(|(other, _)| *other == place).map(|(_, value)| value);
             let value = match assigned {
                 Some(AssignedValue::Default) => {

@@ -9,6 +9,7 @@ use sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef, ObjectName};
 use super::clause::unsupported;
 use super::create_table::STATEMENT as CREATE_TABLE;
 use super::default_value;
+use super::generated_column::is_untyped;
 use super::key_clauses::is_key_clause;
 use super::named_type::sql_type;
 use super::sequence::{is_identity, serial};
@@ -27,6 +28,8 @@ pub(super) fn column_spec(
     let name = work.statement.spell(name);
     let kind = match serial(data_type) {
         Some(kind) if statement == CREATE_TABLE => kind,
+        // The type of the expression takes its place when all columns are known.
+        _ if is_untyped(data_type) => SqlType::Boolean,
         _ => sql_type(catalog, data_type).map_err(|error| error.context(format!("column \"{name}\"")))?,
     };
     spec_with_options(work, statement, name, kind, options)
@@ -43,6 +46,7 @@ pub(super) fn spec_with_options(
     check_name(name)?;
     let mut nullable = None;
     let mut default = None;
+    let mut generated = None;
     for ColumnOptionDef { name: constraint, option } in options {
         // The key clauses of the table read these options: keys, conditions and sequences.
         if statement == CREATE_TABLE && (is_key_clause(option) || is_identity(option)) {
@@ -58,6 +62,7 @@ pub(super) fn spec_with_options(
                 let text = default_value::check(work, expr, name, &kind)?;
                 once(&mut default, text, name, "DEFAULT")?;
             }
+            ColumnOption::Generated { generation_expr: Some(_), .. } => once(&mut generated, (), name, "GENERATED")?,
             // Texts are ordered by their bytes, which is what these names mean.
             ColumnOption::Collation(collation) if is_bytewise(collation) => {}
             other => {
@@ -69,6 +74,11 @@ pub(super) fn spec_with_options(
                 });
             }
         }
+    }
+    let is_counted = options.iter().any(|option| is_identity(&option.option));
+    if generated.is_some() && (default.is_some() || is_counted) {
+        let what = format!("column \"{name}\" is generated, so it has no DEFAULT and no sequence");
+        return Err(Error::new(ErrorKind::InvalidDefinition, what));
     }
     Ok(ColumnSpec { name: name.into(), kind, nullable: nullable.unwrap_or(true), default, missing: None })
 }

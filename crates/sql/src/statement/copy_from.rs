@@ -16,9 +16,9 @@ use rowmill_txn::Transaction;
 use super::copy::{STATEMENT, check_once, option_text};
 use super::default_value::{DefaultValue, default_of};
 use super::reject_table::{self, RejectTable};
-use super::row_sink::ColumnSource;
+use super::row_sink::{self, ColumnSource};
 use super::write::BoundWrite;
-use super::write::binder::WriteBinder;
+use super::write::binder::{WriteBinder, given_columns};
 use super::write::executor::WriteExecutor;
 use crate::files::{FileSet, OnError, ParquetBlock, ParquetBlocks, ReadOptions, TargetColumn, unknown_option};
 use crate::names::qualified;
@@ -71,7 +71,15 @@ impl CopyTarget {
             return Err(Error::internal("the parser reads a query only in front of TO"));
         };
         let table = binder.table(&qualified(name, binder.work.statement.spellings())?)?;
-        let columns = binder.targets(&table, &columns.iter().collect::<Vec<_>>())?;
+        let columns = match columns.as_slice() {
+            [] => given_columns(&table),
+            names => binder.targets(&table, &names.iter().collect::<Vec<_>>())?,
+        };
+        if let Some(generated) =
+            columns.iter().map(|at| &table.columns[*at]).find(|of| table.generated(of.id).is_some())
+        {
+            return Err(row_sink::generated(&table, generated));
+        }
         Ok(CopyTarget { table, columns })
     }
 }
@@ -158,10 +166,12 @@ impl Load {
             inputs[target] = Some(columns.len());
             columns.push(target_column(column, &default)?);
         }
-        for (column, input) in table.columns.iter().zip(inputs) {
-            row.columns.push(match input {
-                Some(input) => ColumnValue::Source(input),
-                None => binder.absent(&table, column)?,
+        let generated = binder.generated(&table)?;
+        for (place, (column, input)) in table.columns.iter().zip(inputs).enumerate() {
+            row.columns.push(match (generated.at(place), input) {
+                (Some(expr), _) => ColumnValue::Generated(expr.clone()),
+                (None, Some(input)) => ColumnValue::Source(input),
+                (None, None) => binder.absent(&table, column)?,
             });
         }
         let source = WriteSource::Files(path.to_owned());
@@ -178,8 +188,8 @@ impl Load {
         options: &CopyFromOptions,
     ) -> Result<u64> {
         let Load { write: BoundWrite { tag, table, plan, .. }, columns } = self;
-        // A keyed table stores each row at its key, so it cannot take whole blocks. Conditions and sequences need the
-        // rows in batches, too.
+        // A keyed table stores each row at its key, so it cannot take whole blocks. Conditions, sequences and generated
+        // columns need the rows in batches, too.
         let blocks = match table.keyed.is_none() && table.rules.is_empty() {
             true => files.parquet_blocks(&columns)?,
             false => None,
@@ -292,7 +302,9 @@ impl BlockSource for TableBlock<'_> {
         match &self.sources[index] {
             ColumnSource::Input(input) => self.block.column(*input),
             ColumnSource::Default(default) => default.rows(self.block.rows()),
-            ColumnSource::Sequence(_) => Err(Error::internal("a columnar table has no column that counts")),
+            ColumnSource::Sequence(_) | ColumnSource::Generated(_) => {
+                Err(Error::internal("a table whose rows have rules takes no whole blocks"))
+            }
         }
     }
 }

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, SqlType};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_storage::TableDef;
-use rowmill_txn::{Catalog, ColumnSpec, Transaction};
+use rowmill_txn::{Catalog, ColumnSpec, GeneratedDef, Transaction};
 use sqlparser::ast::{
     ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, OnCommit, Query, SqlOption,
 };
@@ -16,6 +16,7 @@ use sqlparser::ast::{
 use super::clause::{refuse, unsupported};
 use super::column_spec::{check_distinct, check_name, column_spec, spec_with_options};
 use super::dependents::Dependents;
+use super::generated_column::{self, NewGenerated};
 use super::key_clauses::{KeyClauses, def_of};
 use super::relation::{self, NamedRelation, RelationId, RelationKind, written};
 use super::sequence::add_identities;
@@ -64,12 +65,15 @@ fn create_empty(
     if definition.columns.is_empty() {
         return Err(no_columns(&definition.name));
     }
-    let columns = definition
+    let mut columns = definition
         .columns
         .iter()
         .map(|column| column_spec(work, transaction.catalog(), STATEMENT, column))
         .collect::<Result<Vec<_>>>()?;
-    place.create(work, transaction, columns, definition)?;
+    let new = NewGenerated::of(definition.columns);
+    let view = transaction.view()?;
+    let generated = generated_column::check(work, &view, &definition.name.spelled, &mut columns, &new, &[])?;
+    place.create(work, transaction, columns, &generated, definition)?;
     Ok(Outcome::Done { tag: STATEMENT })
 }
 
@@ -89,7 +93,7 @@ fn create_from(
     let rows = work.rows_of(view, bound.clone())?;
     let columns = columns_of_query(work, transaction.catalog(), definition, &rows)?;
     let all: Vec<usize> = (0..columns.len()).collect();
-    let table = place.create(work, transaction, columns, definition)?;
+    let table = place.create(work, transaction, columns, &[], definition)?;
     // The rows are pulled only now, after the table exists.
     let view = transaction.view()?;
     let binder = WriteBinder::new(work, &view, &kinds);
@@ -144,12 +148,14 @@ impl<'a> TargetSchema<'a> {
         }
     }
 
-    /// Creates the table. Views that read the replaced table must still make sense over the new one.
+    /// Creates the table. `generated` has the places and expressions of its generated columns. Views that read the
+    /// replaced table must still make sense over the new one.
     fn create(
         &self,
         work: &Work<'_>,
         transaction: &mut Transaction,
         mut columns: Vec<ColumnSpec>,
+        generated: &[(usize, String)],
         definition: &TableDefinition<'_>,
     ) -> Result<Arc<TableDef>> {
         check_name(&self.name.spelled)?;
@@ -163,6 +169,10 @@ impl<'a> TargetSchema<'a> {
             Some(key) => transaction.create_keyed_table(self.schema, &self.name.spelled, columns, &key)?,
             None => transaction.create_table(self.schema, &self.name.spelled, columns)?,
         };
+        for (place, sql) in generated {
+            let generated = GeneratedDef { column: ColumnId(*place as u32), sql: sql.clone() };
+            transaction.set_generated(id, generated)?;
+        }
         definition.keys.apply(work, transaction, id)?;
         let made = def_of(transaction, id)?;
         add_identities(transaction, STATEMENT, self.name, &made, definition.columns)?;
@@ -195,6 +205,12 @@ fn columns_of_query(
         ));
     }
     let mut columns = Vec::with_capacity(schema.fields().len());
+    if let Some(generated) = listed.iter().find(|column| generated_column::expression(column).is_some()) {
+        let what = format!("the generated column \"{}\" together with a query", generated.name.value);
+        return Err(
+            unsupported(STATEMENT, &what).hint("ALTER TABLE ... ADD COLUMN adds a generated column to the table")
+        );
+    }
     for (index, field) in schema.fields().iter().enumerate() {
         let spec = match listed.get(index) {
             Some(column) if column.data_type != DataType::Unspecified => column_spec(work, catalog, STATEMENT, column)?,

@@ -67,7 +67,8 @@ pub(super) fn relation(work: &mut Work<'_>, name: &ObjectName) -> Result<Outcome
 fn columns_of_table(table: &TableDef) -> Result<Outcome> {
     let mut rows = description();
     for column in &table.columns {
-        rows.push(line(&column.name, &column.kind, column.nullable, column.default.clone()));
+        let generated = table.generated(column.id).map(|sql| format!("generated always as ({sql}) stored"));
+        rows.push(line(&column.name, &column.kind, column.nullable, generated.or_else(|| column.default.clone())));
     }
     rows.outcome()
 }

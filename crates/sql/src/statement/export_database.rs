@@ -28,6 +28,7 @@ use super::dependents::read_by;
 use super::relation::RelationId;
 use super::show::{create_macro, create_materialized, create_sequence, create_table, create_type, create_view};
 use super::sql_text::{self, name_text};
+use super::write::binder::given_columns;
 use crate::files::{FileFormat, WriteOptions, is_url};
 use crate::names::DEFAULT_SCHEMA;
 use crate::outcome::Outcome;
@@ -136,9 +137,10 @@ fn file_name(schema: &SchemaDef, table: &TableDef, format: FileFormat, names: &m
     format!("{}.{}", free.next().expect("there are more numbers than tables"), format.name())
 }
 
-/// Returns the columns of a table, separated by commas.
+/// Returns the columns of a table whose values are exported, separated by commas. Generated ones are computed again.
 fn column_list(table: &TableDef) -> String {
-    table.columns.iter().map(|column| name_text(&column.name)).collect::<Vec<_>>().join(", ")
+    let columns = given_columns(table).into_iter().map(|place| name_text(&table.columns[place].name));
+    columns.collect::<Vec<_>>().join(", ")
 }
 
 fn qualified_text(schema: &SchemaDef, name: &str) -> String {

@@ -117,6 +117,8 @@ impl<'a> ForeignKeyClause<'a> {
     }
 }
 
+const CHANGES_NOTHING: &str = "ON DELETE CASCADE, or RESTRICT, changes no columns";
+
 /// Refuses a foreign key between a temporary table and another one, because the temporary one ends first.
 fn check_lifetimes(catalog: &Catalog, name: &str, table: &TableDef, parent: &TableDef) -> Result<()> {
     let ends = |table: &TableDef| catalog.schema_by_id(table.schema).is_some_and(|schema| is_temporary(&schema.name));
@@ -128,8 +130,8 @@ fn check_lifetimes(catalog: &Catalog, name: &str, table: &TableDef, parent: &Tab
     Err(Error::new(ErrorKind::InvalidDefinition, what).hint("both tables must be temporary, or none"))
 }
 
-/// Refuses a table with a foreign key whose action would change columns that a CHECK reads. Actions write rows inside
-/// the transaction, where no CHECK is evaluated.
+/// Refuses a table with a foreign key whose action would change columns that a CHECK or a generated column reads, or a
+/// generated column itself. Actions write rows inside the transaction, where no expression is evaluated.
 pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
     let Some(keyed) = &table.keyed else { return Ok(()) };
     // These actions write to the referring columns.
@@ -148,8 +150,21 @@ pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
-    for check in &table.rules.checks {
-        let condition = sql_text::query(&format!("SELECT ({})", check.sql), work.settings())?;
+    let generated = table.rules.generated.iter().filter_map(|def| {
+        let column = &table.columns[table.column_by_id(def.column)?];
+        Some((format!("the generated column \"{}\" reads", column.name), &def.sql))
+    });
+    if let Some((key, column)) = changed.iter().find(|(_, name)| {
+        let column = table.column_index(name).map(|at| table.columns[at].id);
+        column.is_some_and(|column| table.generated(column).is_some())
+    }) {
+        let what = format!("foreign key {key} would change column \"{column}\", which is generated");
+        return Err(Error::new(ErrorKind::Unsupported, what).hint(CHANGES_NOTHING));
+    }
+    let checks = table.rules.checks.iter();
+    let checks = checks.map(|check| (format!("the constraint \"{}\" reads", check.name), &check.sql));
+    for (reader, sql) in checks.chain(generated) {
+        let condition = sql_text::query(&format!("SELECT ({sql})"), work.settings())?;
         let names = |column: &str| {
             any_expr(&condition, |expr| match expr {
                 Expr::Identifier(name) => lower(&name.value) == lower(column),
@@ -159,13 +174,9 @@ pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
         };
         if let Some((key, column)) = changed.iter().find(|(_, column)| names(column)) {
             let what = format!(
-                "foreign key {key} would change column \"{column}\", which the constraint \"{}\" reads, without \
-                 checking the constraint",
-                check.name
+                "foreign key {key} would change column \"{column}\", which {reader}, without computing that again"
             );
-            return Err(
-                Error::new(ErrorKind::Unsupported, what).hint("ON DELETE CASCADE, or RESTRICT, changes no columns")
-            );
+            return Err(Error::new(ErrorKind::Unsupported, what).hint(CHANGES_NOTHING));
         }
     }
     Ok(())

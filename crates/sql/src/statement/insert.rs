@@ -105,8 +105,11 @@ impl WriteBinder<'_> {
         };
         let table = self.table(&qualified(name, self.work.statement.spellings())?)?;
         let names = insert.columns.iter().map(|name| column_name(STATEMENT, name)).collect::<Result<Vec<&Ident>>>()?;
-        let targets = self.targets(&table, &names)?;
-        check_generated(&table, &targets, |_, _| false)?;
+        let targets = match names.as_slice() {
+            [] => binder::given_columns(&table),
+            names => self.targets(&table, names)?,
+        };
+        check_generated(&table, &targets, false, |_, _| false)?;
         Ok((table, targets))
     }
 
@@ -124,16 +127,18 @@ impl WriteBinder<'_> {
             let values = ValueRows { targets: Vec::new(), rows: vec![&[]] };
             return Ok((WriteSource::Values(1), Vec::new(), Some(values)));
         };
-        let targets = self.targets(table, names)?;
         let overrides = self.work.statement.overrides_generated();
         if let Some(values) = plain_values(query).filter(|_| with.is_none()) {
+            let width = values.rows.first().map_or(0, |row| row.content.len());
+            let targets = self.targets_of_width(table, names, width)?;
             let rows = value_rows(table, &targets, values, overrides)?;
             let values = ValueRows { targets: targets.clone(), rows };
             return Ok((WriteSource::Values(values.rows.len()), targets, Some(values)));
         }
-        // A query gives every target a value, so none of them may be generated.
-        check_generated(table, &targets, |_, _| overrides)?;
         let query = self.query(&with_outer(with, query)?)?;
+        let targets = self.targets_of_width(table, names, query.query.output.len())?;
+        // A query gives every target a value, so none of them may be generated.
+        check_generated(table, &targets, overrides, |_, _| false)?;
         check_width(table, &targets, query.query.output.len())?;
         Ok((WriteSource::Query(query), targets, None))
     }
@@ -158,7 +163,7 @@ impl WriteBinder<'_> {
         let query = self.query(&with_outer(with, query)?)?;
         let targets = binder::targets(table, query.query.output.iter().map(|(_, name)| name.as_ref()))?;
         let overrides = self.work.statement.overrides_generated();
-        check_generated(table, &targets, |_, _| overrides)?;
+        check_generated(table, &targets, overrides, |_, _| false)?;
         Ok((WriteSource::Query(query), targets, None))
     }
 }
@@ -175,8 +180,8 @@ fn value_rows<'s>(
     let rows: Vec<RowSyntax<'s>> = rows.iter().map(|row| row.content.as_slice()).collect();
     rows.iter().try_for_each(|row| check_width(table, targets, row.len()))?;
     // DEFAULT is allowed for a generated column, but only if every row says so.
-    check_generated(table, targets, |place, column| {
-        overrides || rows.iter().all(|row| matches!(LiteralCell::of(&row[place], &column.kind), LiteralCell::Default))
+    check_generated(table, targets, overrides, |place, column| {
+        rows.iter().all(|row| matches!(LiteralCell::of(&row[place], &column.kind), LiteralCell::Default))
     })?;
     Ok(rows)
 }
@@ -193,15 +198,18 @@ fn with_outer(with: Option<&With>, query: &Query) -> Result<Query> {
     Ok(query)
 }
 
-/// Refuses values for a column that only its sequence may fill.
+/// Refuses values for a column that only its sequence or its expression may fill. `overrides` allows those for a
+/// sequence.
 pub(super) fn check_generated(
     table: &TableDef,
     targets: &[usize],
+    overrides: bool,
     is_default: impl Fn(usize, &ColumnDef) -> bool,
 ) -> Result<()> {
     for (place, target) in targets.iter().enumerate() {
         let column = &table.columns[*target];
-        if row_sink::is_generated(table, column) && !is_default(place, column) {
+        let is_of_sequence = row_sink::is_generated(table, column) && !overrides;
+        if (is_of_sequence || table.generated(column.id).is_some()) && !is_default(place, column) {
             return Err(row_sink::generated(table, column));
         }
     }

@@ -110,15 +110,20 @@ impl WriteBinder<'_> {
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         };
         let names = columns.iter().map(|name| column_name(STATEMENT, name)).collect::<Result<Vec<&Ident>>>()?;
-        let targets = self.targets(table, &names)?;
+        let targets = self.targets_of_width(table, &names, row.content.len())?;
         check_width(table, &targets, row.content.len())?;
         let is_default = |place: usize| {
             matches!(LiteralCell::of(&row.content[place], &table.columns[targets[place]].kind), LiteralCell::Default)
         };
-        check_generated(table, &targets, |place, _| is_default(place))?;
+        check_generated(table, &targets, false, |place, _| is_default(place))?;
         let mut made = NewRow { columns: Vec::new(), assigned: targets.clone() };
         let mut given = Vec::new();
+        let generated = self.generated(table)?;
         for (index, column) in table.columns.iter().enumerate() {
+            if let Some(expr) = generated.at(index) {
+                made.columns.push(ColumnValue::Generated(expr.clone()));
+                continue;
+            }
             let place = targets.iter().position(|target| *target == index).filter(|place| !is_default(*place));
             made.columns.push(match place {
                 None => self.absent(table, column)?,

@@ -63,8 +63,12 @@ impl WriteBinder<'_> {
                 .hint("INSERT ... ON CONFLICT (columns) DO UPDATE SET names the key that is meant"));
         }
         let is_key = |column: &ColumnDef| keyed.key.iter().any(|part| part.column == column.id);
+        let is_given = |place: &usize| {
+            let column = &table.columns[*place];
+            !is_key(column) && table.generated(column.id).is_none()
+        };
         let mut values = Vec::new();
-        for place in targets.iter().copied().filter(|place| !is_key(&table.columns[*place])) {
+        for place in targets.iter().copied().filter(is_given) {
             let column = &table.columns[place];
             let name = Ident::with_quote('"', lower(&column.name));
             let new = Expr::CompoundIdentifier(vec![Ident::new(NEW_ROW), name]);

@@ -1,5 +1,5 @@
-//! Operations of `ALTER TABLE` that write all rows of the table again: another type of a column, and a primary key for
-//! a columnar table.
+//! Operations of `ALTER TABLE` that write all rows of the table again: another type of a column, a primary key for a
+//! columnar table, and a generated column.
 //!
 //! A query reads all rows in their new form before the table changes. They wait in memory, or in a temporary file, and
 //! are then inserted like the rows of an `INSERT`, so that conditions and keys are checked. If a row fails, the
@@ -10,13 +10,15 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_storage::{ColumnDef, TableDef};
-use rowmill_txn::Transaction;
+use rowmill_txn::{ColumnSpec, Transaction};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CastKind, DataType, Expr, Query, SelectItem, SetExpr, TableConstraint,
 };
 
 use super::alter_table::{STATEMENT, table_text};
 use super::default_value::DefaultValue;
+use super::foreign_key_clause::check_actions;
+use super::generated_column::{self, NewGenerated, expression};
 use super::key_clauses::{KeyClauses, def_of};
 use super::named_type::sql_type;
 use super::sequence::{counted_range, fit_sequence};
@@ -33,7 +35,7 @@ pub(super) fn is_refill(operation: &AlterTableOperation) -> bool {
         operation,
         AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. }
             | AlterTableOperation::AddConstraint { constraint: TableConstraint::PrimaryKey(_), .. }
-    )
+    ) || matches!(operation, AlterTableOperation::AddColumn { column_def, .. } if expression(column_def).is_some())
 }
 
 /// Gives a column another type. `using` computes the new values, or the old ones are cast.
@@ -50,6 +52,9 @@ pub(super) fn set_type(
     if table.identity(column.id).is_some() && counted_range(&kind).is_none() {
         let what = format!("column \"{}\" takes its values from a sequence, so it cannot be {kind}", column.name);
         return Err(Error::new(ErrorKind::DatatypeMismatch, what).hint("it can be SMALLINT, INTEGER or BIGINT"));
+    }
+    if let Some(place) = table.column_by_id(column.id).filter(|_| !table.rules.generated.is_empty()) {
+        generated_column::check_new_type(work, &transaction.view()?, table, place, &kind)?;
     }
     if let Some(text) = &column.default {
         DefaultValue::of(work, text, &column.name, &kind).map_err(|error| {
@@ -111,6 +116,29 @@ pub(super) fn add_primary_key(
     refill(work, transaction, table, &query, |transaction| {
         transaction.refill_with_key(table.id, &key)?;
         clauses.name_primary_key(work, transaction, table.id)
+    })
+}
+
+/// Adds a generated column, and computes it for all rows.
+pub(super) fn add_generated(
+    work: &Work<'_>,
+    transaction: &mut Transaction,
+    table: &Arc<TableDef>,
+    spec: ColumnSpec,
+    expr: &Expr,
+) -> Result<()> {
+    let mut columns: Vec<ColumnSpec> =
+        table.columns.iter().map(|column| ColumnSpec::new(&*column.name, column.kind.clone())).collect();
+    let known: Vec<usize> = table.rules.generated.iter().filter_map(|def| table.column_by_id(def.column)).collect();
+    let new = NewGenerated { place: columns.len(), expr, is_untyped: false };
+    columns.push(spec.clone());
+    let checked = generated_column::check(work, &transaction.view()?, &table.name, &mut columns, &[new], &known)?;
+    let text = checked.into_iter().map(|(_, text)| text).next();
+    let text = text.ok_or_else(|| Error::internal("the generated column was checked"))?;
+    let query = all_rows(work, transaction, table)?;
+    refill(work, transaction, table, &query, |transaction| {
+        transaction.refill_with_generated(table.id, spec, text)?;
+        check_actions(work, &*def_of(transaction, table.id)?)
     })
 }
 

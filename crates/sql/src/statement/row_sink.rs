@@ -1,8 +1,9 @@
-//! Makes rows of a table: orders the columns as in the table, fills in defaults, assigns values and checks conditions.
+//! Makes rows of a table: orders the columns as in the table, fills in defaults, assigns values, computes generated
+//! columns and checks conditions.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_plan::write::{ColumnValue, NewRow};
@@ -11,6 +12,7 @@ use rowmill_txn::Transaction;
 
 use super::check_clause::RowChecks;
 use super::default_value::DefaultValue;
+use super::row_expr::RowExpr;
 use crate::assign::{assign, check_pair};
 use crate::session::Work;
 
@@ -23,6 +25,8 @@ pub(super) enum ColumnSource {
     Default(DefaultValue),
     /// The next values of a sequence.
     Sequence(TableId),
+    /// An expression over the other columns of the row.
+    Generated(Box<RowExpr>),
 }
 
 /// Makes rows of a table from the rows of a source.
@@ -47,6 +51,7 @@ impl RowSink {
                 ColumnValue::Source(index) => ColumnSource::Input(*index),
                 ColumnValue::Default(expr) => ColumnSource::Default(DefaultValue::new(work, expr, column)?),
                 ColumnValue::Sequence(sequence) => ColumnSource::Sequence(*sequence),
+                ColumnValue::Generated(expr) => ColumnSource::Generated(Box::new(RowExpr::new(work, expr.clone())?)),
             })
         });
         let sources = sources.collect::<Result<_>>()?;
@@ -80,8 +85,16 @@ impl RowSink {
             ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
             ColumnSource::Default(default) => default.rows(rows),
             ColumnSource::Sequence(sequence) => next_values(transaction, *sequence, column, rows),
+            // Generated columns read the values that the others will store, so they come after the assignment.
+            ColumnSource::Generated(_) => Ok(new_null_array(&column.kind.arrow(), rows)),
         });
-        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let mut columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        for (place, source) in self.sources.iter().enumerate() {
+            if let ColumnSource::Generated(expr) = source {
+                let column = &self.table.columns[place];
+                columns[place] = assign(&expr.values(&columns, rows)?, &column.kind, &column.name)?;
+            }
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| Error::internal(format!("assignment gives the columns of the table: {error}")))?;
@@ -114,8 +127,12 @@ pub(super) fn is_generated(table: &TableDef, column: &ColumnDef) -> bool {
     table.identity(column.id).is_some_and(|identity| identity.always)
 }
 
-/// Returns the error for a value that is given to such a column.
+/// Returns the error for a value that is given to such a column, or to a generated one.
 pub(super) fn generated(table: &TableDef, column: &ColumnDef) -> Error {
-    let what = format!("column \"{}\" of table \"{}\" is GENERATED ALWAYS AS IDENTITY", column.name, table.name);
+    let source = match table.generated(column.id) {
+        Some(sql) => format!("({sql})"),
+        None => "IDENTITY".to_owned(),
+    };
+    let what = format!("column \"{}\" of table \"{}\" is GENERATED ALWAYS AS {source}", column.name, table.name);
     Error::new(ErrorKind::GeneratedAlways, what).hint("leave the column out, or write DEFAULT")
 }

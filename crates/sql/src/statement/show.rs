@@ -278,7 +278,9 @@ pub(super) fn create_table(
             let identity = table
                 .identity(column.id)
                 .map_or(String::new(), |identity| identity_text(catalog, identity, counting(identity.sequence)));
-            format!("{} {}{not_null}{default}{identity}", name_text(&column.name), column.kind)
+            let generated =
+                table.generated(column.id).map_or(String::new(), |sql| format!(" GENERATED ALWAYS AS ({sql}) STORED"));
+            format!("{} {}{not_null}{default}{identity}{generated}", name_text(&column.name), column.kind)
         })
         .chain(keys(catalog, table))
         .collect();

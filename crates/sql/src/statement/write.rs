@@ -22,11 +22,13 @@ use rowmill_base::{Error, Result};
 use rowmill_plan::write::Write;
 use rowmill_query::binder::BoundQuery;
 use rowmill_storage::TableDef;
+use rowmill_txn::{Snapshot, Transaction};
 use sqlparser::ast::{Expr, Query, SetExpr, Statement as Sql, With};
 
 use crate::outcome::Outcome;
 use crate::query::kinds_of;
 use crate::session::Work;
+use crate::statement::lock::LockedParts;
 use binder::WriteBinder;
 use executor::WriteExecutor;
 
@@ -100,11 +102,48 @@ pub(super) fn only_body(query: &Query) -> Option<(Option<&With>, &SetExpr)> {
     (locks.is_empty() && pipe_operators.is_empty()).then_some((with.as_ref(), &**body))
 }
 
+/// A change of rows whose subqueries that lock rows have run.
+pub(super) struct OwnedChange {
+    with: Option<With>,
+    change: Sql,
+}
+
+impl OwnedChange {
+    /// Runs the subqueries of a change that lock rows. `parts` keeps the memory of their rows.
+    pub(super) fn settled(
+        work: &mut Work<'_>,
+        transaction: &mut Transaction,
+        view: &Arc<Snapshot>,
+        syntax: ChangeSyntax<'_>,
+        parts: &mut LockedParts,
+    ) -> Result<OwnedChange> {
+        let mut owned = OwnedChange { with: syntax.with.cloned(), change: syntax.change.clone() };
+        if let Some(with) = &mut owned.with {
+            parts.run(work, transaction, view, with)?;
+        }
+        parts.run(work, transaction, view, &mut owned.change)?;
+        Ok(owned)
+    }
+
+    pub(super) fn syntax(&self) -> ChangeSyntax<'_> {
+        ChangeSyntax { with: self.with.as_ref(), change: &self.change }
+    }
+}
+
 /// Runs a statement that changes rows.
 pub(crate) fn run(work: &mut Work<'_>, syntax: ChangeSyntax<'_>) -> Result<Outcome> {
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let kinds = kinds_of(work.params);
+        let mut parts = LockedParts::default();
+        let settled;
+        let syntax = match work.statement.locks_parts() {
+            false => syntax,
+            true => {
+                settled = OwnedChange::settled(work, transaction, &view, syntax, &mut parts)?;
+                settled.syntax()
+            }
+        };
         let write = work.with_planning_room(|| WriteBinder::new(work, &view, &kinds).bind(syntax))?;
         let BoundWrite { tag, table, plan, values, reads_clock: _ } = write;
         WriteExecutor::new(work, tag, table, &plan)?.run(work, transaction, view, plan, values)

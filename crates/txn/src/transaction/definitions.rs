@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, TableId, ViewId};
-use rowmill_storage::{ColumnDef, ColumnSpec, TableDef, TimeTableDef};
+use rowmill_storage::{ColumnDef, ColumnSpec, GeneratedDef, TableDef, TimeTableDef};
 
 use super::{Transaction, gone};
 use crate::catalog::{MAIN_SCHEMA, SchemaDef, ViewDef};
@@ -156,6 +156,7 @@ impl Transaction {
             }
             table.columns.remove(index);
             table.rules.listed_indexes.retain(|listed| listed.parts.iter().all(|part| part.column != column));
+            table.rules.generated.retain(|generated| generated.column != column);
             Ok(())
         })?;
         self.drop_identity(id, column)
@@ -169,6 +170,19 @@ impl Transaction {
                 return Err(duplicate_column(name, &table.name));
             }
             table.columns[index].name = name.to_owned();
+            Ok(())
+        })
+    }
+
+    /// Makes a column a generated column, or changes its expression. The caller must have checked that the expression
+    /// reads other columns only, none of them generated, and callers that write rows must compute it.
+    pub fn set_generated(&mut self, id: TableId, generated: GeneratedDef) -> Result<()> {
+        self.alter(id, |table| {
+            table.column_by_id(generated.column).ok_or_else(|| gone("column"))?;
+            match table.rules.generated.iter_mut().find(|def| def.column == generated.column) {
+                Some(def) => *def = generated,
+                None => table.rules.generated.push(generated),
+            }
             Ok(())
         })
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SqlType, TableId};
-use rowmill_storage::{IndexDef, KeyColumn, KeyedDef, TableDef};
+use rowmill_storage::{ColumnSpec, GeneratedDef, IndexDef, KeyColumn, KeyedDef, TableDef};
 
 use super::{Transaction, gone};
 use crate::keyed_tables::{PRIMARY_KEY, check_parts};
@@ -31,6 +31,15 @@ impl Transaction {
             }
             Ok(())
         })
+    }
+
+    /// Empties a table and adds a generated column. `expression` is its expression, as
+    /// [`set_generated`](Self::set_generated) takes it.
+    pub fn refill_with_generated(&mut self, id: TableId, spec: ColumnSpec, expression: String) -> Result<()> {
+        let def = self.table_def(id)?;
+        self.empty_for_refill(&def)?;
+        let column = self.add_column(id, spec)?;
+        self.set_generated(id, GeneratedDef { column, sql: expression })
     }
 
     /// Empties a columnar table and makes it a keyed table with the primary key `key`. The key columns become NOT NULL.

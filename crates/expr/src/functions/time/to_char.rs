@@ -16,6 +16,7 @@ use super::calendar::{CivilDate, date_of_days, iso_week, monday_of, units_per_se
 use super::columns::{TIME_KIND, TIMESTAMP_KIND, out_of_range, slots, strict_nulls, tick_slots, unit_of};
 use super::field::age_of_year;
 use super::pattern::{LetterCase, MONTHS, PatternPart, PatternPiece, ROMAN_MONTHS, WEEKDAYS, pieces_of};
+use super::to_char_interval::write_intervals;
 use super::to_char_number::{NumberPattern, fraction_digits};
 use crate::functions::signatures::ordinary;
 
@@ -29,8 +30,8 @@ pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
     can_fail: true,
     signature,
     kernel,
-    doc: "A date, time, timestamp or number as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', \
-          or of strftime if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
+    doc: "A date, time, timestamp, interval or number as text by a pattern: of PostgreSQL, such as \
+          'YYYY-MM-DD HH24:MI:SS', or of strftime if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
     example: ("to_char(TIMESTAMP '2013-07-31 12:30:45', 'DD.MM.YYYY HH24:MI')", "31.07.2013 12:30"),
     ..ordinary("time")
 };
@@ -46,6 +47,7 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let kind = match value.kind {
         kind @ (DataType::Timestamp(..) | DataType::Date32) => kind.clone(),
         DataType::Time64(_) => TIME_KIND,
+        kind @ DataType::Interval(_) => kind.clone(),
         DataType::Utf8View | DataType::Null => TIMESTAMP_KIND,
         _ => return None,
     };
@@ -114,6 +116,7 @@ fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayR
     let [value, pattern] = arguments else { return Err(super::columns::failed("to_char of other arguments")) };
     match value.values.data_type() {
         DataType::Decimal128(..) => write_numbers(value, pattern, rows),
+        DataType::Interval(_) => write_intervals(value, pattern, rows),
         _ => write_all(value, pattern, rows, CharFormat::new),
     }
 }
@@ -363,7 +366,7 @@ impl WrittenMoment {
     }
 }
 
-fn number(number: i64, digits: usize, is_short: bool, written: &mut String) {
+pub(super) fn number(number: i64, digits: usize, is_short: bool, written: &mut String) {
     if !is_short && (0..100).contains(&number) && digits == 2 {
         // Most parts have two digits, and a formatter would take most of the time.
         written.push(char::from(b'0' + (number / 10) as u8));
@@ -381,12 +384,12 @@ fn number(number: i64, digits: usize, is_short: bool, written: &mut String) {
 }
 
 /// Writes the last digits of a year, or all of them for four digits.
-fn year(year: i64, digits: u32, is_short: bool, written: &mut String) {
+pub(super) fn year(year: i64, digits: u32, is_short: bool, written: &mut String) {
     let year = if digits < 4 { year % 10_i64.pow(digits) } else { year };
     number(year, digits as usize, is_short, written);
 }
 
-fn word(text: &str, letters: LetterCase, width: usize, written: &mut String) {
+pub(super) fn word(text: &str, letters: LetterCase, width: usize, written: &mut String) {
     let start = written.len();
     match letters {
         LetterCase::Upper => written.extend(text.chars().map(|c| c.to_ascii_uppercase())),
@@ -401,7 +404,7 @@ fn word(text: &str, letters: LetterCase, width: usize, written: &mut String) {
     }
 }
 
-fn ordinal_suffix(digits: &str) -> &'static str {
+pub(super) fn ordinal_suffix(digits: &str) -> &'static str {
     let bytes = digits.as_bytes();
     let is_teen = bytes.len() > 1 && bytes[bytes.len() - 2] == b'1';
     match bytes.last() {

@@ -22,6 +22,51 @@ impl ShortForms<'_> {
         })
     }
 
+    /// `unnest(list, recursive := true)`: the parser knows no named arguments of the keyword, but those of a function.
+    pub(super) fn deep_unnest(&self, at: usize) -> Option<Replacement> {
+        let open = self.next(at + 1);
+        if self.token(open) != Some(&Token::LParen) {
+            return None;
+        }
+        let arguments = self.items(open + 1..self.end_of(open + 1, &[]));
+        let is_named = arguments.iter().any(|argument| {
+            let name = self.next(argument.start);
+            let sign = self.token(self.next(name + 1));
+            self.is_any_word(name, &["recursive", "max_depth"])
+                && matches!(sign, Some(Token::Assignment | Token::RArrow))
+        });
+        is_named.then(|| {
+            let mut new = NewTokens::at(self.tokens[at].span);
+            new.quoted("unnest");
+            Replacement { range: at..at + 1, tokens: new.tokens }
+        })
+    }
+
+    /// `FOR NO KEY UPDATE` and `FOR KEY SHARE` at the end of a query. All locks of rows are of one kind.
+    pub(super) fn key_lock(&self, at: usize) -> Option<Replacement> {
+        let before = self.previous(at)?;
+        let start = match self.is_word(before, "no") {
+            true => before,
+            false => at,
+        };
+        let lock = if start == at { "share" } else { "update" };
+        let is_lock = self.is_word(self.previous(start)?, "for") && self.is_word(self.next(at + 1), lock);
+        is_lock.then_some(Replacement { range: start..at + 1, tokens: Vec::new() })
+    }
+
+    /// `SET VARIABLE x` and `RESET VARIABLE x`: the parser reads the two words as one name with a point.
+    pub(super) fn variable(&self, at: usize) -> Option<Replacement> {
+        let first = self.previous(at)?;
+        let is_first = self.is_any_word(first, &["set", "reset"]) && self.previous(first).is_none();
+        let is_name = matches!(self.token(self.next(at + 1)), Some(Token::Word(_)));
+        // SET variable TO 1 sets a setting of this name, which does not exist.
+        (is_first && is_name && !self.is_word(self.next(at + 1), "to")).then(|| {
+            let mut new = NewTokens::at(self.tokens[at].span);
+            new.push(self.tokens[at].token.clone()).push(Token::Period);
+            Replacement { range: at..at + 1, tokens: new.tokens }
+        })
+    }
+
     /// `WITH DATA` and `WITH NO DATA` at the end of a `CREATE TABLE ... AS`.
     pub(super) fn with_data(&self, at: usize) -> Option<Replacement> {
         let is_last = self.next(at + 1) == self.tokens.len();

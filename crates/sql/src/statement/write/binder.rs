@@ -20,6 +20,7 @@ use crate::names::{QualifiedName, lower};
 use crate::query_catalog::ContextCatalog;
 use crate::session::Work;
 use crate::statement::default_value;
+use crate::statement::generated_column::GeneratedExprs;
 use crate::statement::relation;
 use crate::statement::sql_text;
 
@@ -250,12 +251,21 @@ impl<'a> WriteBinder<'a> {
         }
     }
 
+    /// Binds the generated columns of a table.
+    pub(in crate::statement) fn generated(&self, table: &TableDef) -> Result<GeneratedExprs> {
+        GeneratedExprs::of(self.work, self.snapshot, table)
+    }
+
     /// Returns the row whose columns `targets` come from the source, in that order. The others get their defaults.
+    /// Generated columns are always computed.
     pub(in crate::statement) fn row_of(&self, table: &TableDef, targets: &[usize]) -> Result<NewRow> {
+        let generated = self.generated(table)?;
         let columns = table.columns.iter().enumerate().map(|(index, column)| {
-            match targets.iter().position(|target| *target == index) {
-                Some(input) => Ok(ColumnValue::Source(input)),
-                None => self.absent(table, column),
+            let input = targets.iter().position(|target| *target == index);
+            match (generated.at(index), input) {
+                (Some(expr), _) => Ok(ColumnValue::Generated(expr.clone())),
+                (None, Some(input)) => Ok(ColumnValue::Source(input)),
+                (None, None) => self.absent(table, column),
             }
         });
         Ok(NewRow { columns: columns.collect::<Result<_>>()?, assigned: targets.to_vec() })
@@ -268,6 +278,28 @@ impl<'a> WriteBinder<'a> {
             names => targets(table, names.iter().map(|name| self.work.statement.spell(name))),
         }
     }
+
+    /// Returns the places of the columns that rows of `width` values fill. Without a list of columns, rows may leave
+    /// out the generated columns.
+    pub(in crate::statement) fn targets_of_width(
+        &self,
+        table: &TableDef,
+        names: &[&Ident],
+        width: usize,
+    ) -> Result<Vec<usize>> {
+        let targets = self.targets(table, names)?;
+        if !names.is_empty() || width == targets.len() {
+            return Ok(targets);
+        }
+        let own = given_columns(table);
+        Ok(if own.len() == width { own } else { targets })
+    }
+}
+
+/// Returns the places of the columns of a table that are not generated.
+pub(in crate::statement) fn given_columns(table: &TableDef) -> Vec<usize> {
+    let columns = table.columns.iter().enumerate();
+    columns.filter(|(_, column)| table.generated(column.id).is_none()).map(|(place, _)| place).collect()
 }
 
 /// Returns the places of the columns `names`. A name must not occur twice.

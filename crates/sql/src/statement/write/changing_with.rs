@@ -25,13 +25,14 @@ use sqlparser::ast::{Cte, Query, SetExpr, Statement as Sql, With};
 use super::binder::WriteBinder;
 use super::executor::WriteExecutor;
 use super::waiting::{WAITING_ROWS, WaitingBatches, bytes_of};
-use super::{BoundWrite, ChangeSyntax, only_body};
+use super::{BoundWrite, ChangeSyntax, OwnedChange, only_body};
 use crate::outcome::{Outcome, RowStream};
 use crate::query::kinds_of;
 use crate::session::Work;
 use crate::session_objects::converted_rows;
 use crate::shape::result_schema;
 use crate::statement::clause::refuse;
+use crate::statement::lock::LockedParts;
 use crate::statement::sql_text::{self, quoted};
 
 /// A statement, divided into the parts that run before it and the rest.
@@ -87,7 +88,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &ChangingWith) -> Result<Outco
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let kept = work.engine().broker().reservation(WAITING_ROWS);
-        let mut run = PartsRun { view, searched: Vec::new(), kept };
+        let mut run = PartsRun { view, searched: Vec::new(), kept, locked: LockedParts::default() };
         for part in &statement.parts {
             run.part(work, transaction, statement.recursive, part)?;
         }
@@ -103,6 +104,8 @@ struct PartsRun {
     searched: Vec<TableId>,
     /// The memory of the rows that later parts can read.
     kept: Reservation,
+    /// The subqueries that have locked rows.
+    locked: LockedParts,
 }
 
 impl PartsRun {
@@ -115,7 +118,11 @@ impl PartsRun {
                     return Ok(());
                 }
             },
-            None => self.query(work, &query_of(work, recursive, part)?)?,
+            None => {
+                let mut query = query_of(work, recursive, part)?;
+                self.locked.run(work, transaction, &self.view, &mut query)?;
+                self.query(work, &query)?
+            }
         };
         let schema = renamed(work, part, &rows.schema())?;
         let mut batches = Vec::new();
@@ -128,7 +135,14 @@ impl PartsRun {
     }
 
     /// Runs a change of rows over the state before the statement.
-    fn change(&mut self, work: &Work<'_>, transaction: &mut Transaction, change: ChangeSyntax<'_>) -> Result<Outcome> {
+    fn change(
+        &mut self,
+        work: &mut Work<'_>,
+        transaction: &mut Transaction,
+        change: ChangeSyntax<'_>,
+    ) -> Result<Outcome> {
+        let settled = OwnedChange::settled(work, transaction, &self.view, change, &mut self.locked)?;
+        let (work, change) = (&*work, settled.syntax());
         let kinds = kinds_of(work.params);
         let write = work.with_planning_room(|| WriteBinder::new(work, &self.view, &kinds).bind(change))?;
         let BoundWrite { tag, table, plan, values, reads_clock: _ } = write;
@@ -151,14 +165,16 @@ impl PartsRun {
         work.rows_of(Arc::clone(&self.view), bound)
     }
 
-    fn rest(&mut self, work: &Work<'_>, transaction: &mut Transaction, rest: &Sql) -> Result<Outcome> {
+    fn rest(&mut self, work: &mut Work<'_>, transaction: &mut Transaction, rest: &Sql) -> Result<Outcome> {
         if let Some(change) = ChangeSyntax::of(rest) {
             return self.change(work, transaction, change);
         }
         let Sql::Query(query) = rest else {
             return Err(Error::internal("a statement with parts is a query or a change of rows"));
         };
-        let rows = self.query(work, query)?;
+        let mut query = query.clone();
+        self.locked.run(work, transaction, &self.view, &mut query)?;
+        let rows = self.query(work, &query)?;
         // The query must be at its end before the changes are committed, because they happen only if it succeeds.
         let (schema, mut waiting) = (rows.schema(), WaitingBatches::new(work.engine().broker(), work.engine().temp()));
         for batch in rows {

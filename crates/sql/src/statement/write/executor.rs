@@ -17,7 +17,7 @@ use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use arrow::error::ArrowError;
 use rowmill_base::{Broker, Error, ErrorKind, Reservation, Result};
-use rowmill_plan::write::{NewRow, RepeatedRow, Write, WriteAction, WriteSource};
+use rowmill_plan::write::{RepeatedRow, Write, WriteAction, WriteSource};
 use rowmill_program::meets_several;
 use rowmill_query::binder::BoundQuery;
 use rowmill_storage::TableDef;
@@ -420,10 +420,12 @@ fn failed(error: ArrowError) -> Error {
 fn changes_rows_alone(table: &TableDef, actions: &[WriteAction]) -> bool {
     match (&table.keyed, actions) {
         (_, [WriteAction::Insert(_) | WriteAction::Delete(_)]) => true,
-        (Some(keyed), [WriteAction::Update(NewRow { assigned, .. })]) => {
+        (Some(keyed), [WriteAction::Update(row)]) => {
             let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
             let mut kept = keyed.key.iter().chain(unique).map(|key| key.column);
-            kept.all(|kept| assigned.iter().all(|assigned| table.columns[*assigned].id != kept))
+            let generated = row.generated().map(|(place, _)| place);
+            let changed: Vec<usize> = row.assigned.iter().copied().chain(generated).collect();
+            kept.all(|kept| changed.iter().all(|changed| table.columns[*changed].id != kept))
         }
         _ => false,
     }

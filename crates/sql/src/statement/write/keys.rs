@@ -55,6 +55,6 @@ impl FoundRows {
 }
 
 /// Returns the rows of a batch for which `is_kept` is true.
-pub(super) fn filter(batch: &RecordBatch, is_kept: &BooleanArray) -> Result<RecordBatch> {
+pub(in crate::statement) fn filter(batch: &RecordBatch, is_kept: &BooleanArray) -> Result<RecordBatch> {
     filter_record_batch(batch, is_kept).map_err(|error| Error::internal(error.to_string()))
 }

@@ -3,7 +3,7 @@
 use arrow::array::{ArrayRef, BooleanArray};
 use rowmill_base::{Error, Result};
 use rowmill_expr::display::sql_text;
-use rowmill_expr::fold::can_fail_within;
+use rowmill_expr::fold::{can_fail_within, is_never_true_within};
 use rowmill_plan::{ComputedCondition, ConditionInput, ScalarExpr};
 
 use crate::expression::ExpressionFunction;
@@ -73,6 +73,10 @@ impl ComputedCondition for ExpressionCondition {
 
     fn can_fail(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool {
         !self.function.never_fails() && can_fail_within(&self.expr, of_column)
+    }
+
+    fn is_never_true(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool {
+        is_never_true_within(&self.expr, of_column)
     }
 
     fn evaluate(&self, input: &mut dyn ConditionInput, rows: usize) -> Result<BooleanArray> {
@@ -147,6 +151,17 @@ mod tests {
             column.iter().zip(&codes).map(|(other, code)| Some(other? < value(*code) * 2)).collect();
         let mut input = TwoColumns { list: list.clone(), codes, column };
         assert_eq!(condition.evaluate(&mut input, rows).expect("integers are compared"), expected);
+    }
+
+    #[test]
+    fn known_values_tell_that_a_condition_is_never_true() {
+        let less = condition(column(7), column(3));
+        let of_ranges = |of_3: (i128, i128), of_7: (i128, i128)| {
+            less.is_never_true(&|column| Some(if column == 3 { of_3 } else { of_7 }))
+        };
+        assert!(of_ranges((0, 5), (5, 9)) && of_ranges((0, 5), (7, 9)));
+        assert!(!of_ranges((0, 6), (5, 9)) && !of_ranges((0, 5), (-9, 9)));
+        assert!(!less.is_never_true(&|column| (column == 3).then_some((0, 5))));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
 //!   `partition_order`: sorts rows by partition. `cache`: sizes of caches.
+//! - `column_bounds`: the least and the greatest values of columns.
 //! - `forced`: makes operators take a certain way, for tests.
 
 pub mod aggregate;

@@ -5,6 +5,7 @@ mod failure;
 mod nulls;
 mod simplify;
 
+pub use bounds::is_never_true_within;
 pub use failure::{can_fail, can_fail_within, operator_can_fail};
 pub use nulls::{is_nullable, rejects_nulls};
 pub use simplify::fold;

@@ -127,6 +127,10 @@ pub trait ComputedCondition: fmt::Debug + Send + Sync {
     /// it is returned meets all other conditions of the scan.
     fn can_fail(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool;
 
+    /// Whether the condition is true for no row while each integer column has only values of its range. `of_column` is
+    /// that of [`ComputedCondition::can_fail`].
+    fn is_never_true(&self, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool;
+
     /// Computes the condition for the `rows` rows of `input`. The result is NULL where the condition is unknown.
     fn evaluate(&self, input: &mut dyn ConditionInput, rows: usize) -> Result<BooleanArray>;
 

@@ -112,7 +112,6 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         | Sql::ShowFunctions { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),
         Sql::Analyze(statement) => analyze::run(work, statement),
-        Sql::Lock(statement) => lock::tables(work, statement),
         Sql::Discard { object_type } => discard::run(work, object_type),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings, TableId};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_exec::workers::Workers;
 use rowmill_expr::functions::SessionRandom;
 use rowmill_expr::session_zone::{SessionZone, with_session_zone};
@@ -795,16 +795,6 @@ impl Work<'_> {
         let transaction = open.settled()?;
         let mark = transaction.keyed_mark();
         lost_row.keep_rows(transaction, mark)
-    }
-
-    /// Claims a table. If another transaction has it, the statement waits and runs again, or with `nowait` this returns
-    /// false.
-    pub(crate) fn claim_table(&mut self, transaction: &mut Transaction, table: TableId, nowait: bool) -> Result<bool> {
-        match transaction.claim_table(table) {
-            None => Ok(true),
-            Some(_) if nowait => Ok(false),
-            Some(lost) => Err(self.session.lost_row.lose(lost)),
-        }
     }
 
     /// Runs `COMMIT`.

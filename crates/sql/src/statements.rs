@@ -100,11 +100,6 @@ pub const STATEMENTS: &[StatementInfo] = &[
     info("ROLLBACK", "Ends the transaction, or goes back to a savepoint, and undoes the changes.", "ROLLBACK"),
     info("SAVEPOINT", "Marks a point of the transaction that ROLLBACK TO can go back to.", "SAVEPOINT before"),
     info("RELEASE SAVEPOINT", "Forgets a savepoint and keeps the changes since.", "RELEASE SAVEPOINT before"),
-    info(
-        "LOCK TABLE",
-        "Makes the commit fail if another transaction has written the table, and waits for others that lock it.",
-        "LOCK TABLE stock IN EXCLUSIVE MODE",
-    ),
     info("EXPLAIN", "Shows how a statement would run; EXPLAIN ANALYZE also runs it.", "EXPLAIN SELECT 1"),
     info("DESCRIBE", "Lists the columns of a table or view.", "DESCRIBE visits"),
     info(

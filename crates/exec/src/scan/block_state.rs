@@ -18,6 +18,7 @@ use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
 use super::condition::{ColumnCondition, Condition, Test};
 use super::filter::Filter;
+use crate::column_bounds::block_bounds;
 use crate::group::concat;
 use crate::like::{self, LikePattern};
 use crate::predicate::{evaluate, evaluate_for};
@@ -516,6 +517,13 @@ fn verdict_on(block: &Block, table: &TableDef, condition: &Condition) -> Result<
         Condition::Any(parts) => any_of(parts, &mut |part| verdict_on(block, table, part)),
         Condition::Column(ColumnCondition { column, test: Test::Values(values), .. }) => {
             Ok(block.chunk_head(table, *column)?.map_or(Verdict::Unknown, |chunk| chunk.verdict(values)))
+        }
+        Condition::Column(ColumnCondition { test: Test::Predicate(Predicate::Computed(condition)), .. })
+        | Condition::Columns(Predicate::Computed(condition)) => {
+            let bounds = condition.columns().iter().map(|column| Ok((*column, block_bounds(block, table, *column)?)));
+            let bounds = bounds.collect::<Result<Vec<_>>>()?;
+            let of_column = |wanted: usize| bounds.iter().find(|(column, _)| *column == wanted)?.1;
+            Ok(if condition.is_never_true(&of_column) { Verdict::Nothing } else { Verdict::Unknown })
         }
         Condition::Column(_) | Condition::Columns(_) => Ok(Verdict::Unknown),
     }

@@ -1,7 +1,7 @@
 //! The range of values of an integer expression.
 
 use rowmill_plan::program::ArithmeticOp;
-use rowmill_plan::{ExprOp, ScalarExpr};
+use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 
 use crate::kinds::{exact_value, integer_bounds};
 
@@ -39,6 +39,28 @@ fn range(expr: &ScalarExpr, depth: usize, of_column: ColumnRanges<'_>) -> Option
         }
         _ => whole,
     })
+}
+
+/// Whether a condition is true for no row while each integer column has only values of its range. `of_column` gives the
+/// least and the greatest value of a column, or `None` if they are unknown.
+pub fn is_never_true_within(condition: &ScalarExpr, of_column: &dyn Fn(usize) -> Option<(i128, i128)>) -> bool {
+    match &condition.op {
+        ExprOp::And(parts) => parts.iter().any(|part| is_never_true_within(part, of_column)),
+        ExprOp::Or(parts) => parts.iter().all(|part| is_never_true_within(part, of_column)),
+        ExprOp::Compare(op, pair) => {
+            let range = |operand| integer_range_within(operand, of_column);
+            let (Some(left), Some(right)) = (range(&pair[0]), range(&pair[1])) else { return false };
+            match op {
+                CompareOp::Equal => left.1 < right.0 || right.1 < left.0,
+                CompareOp::NotEqual => left.0 == left.1 && left == right,
+                CompareOp::Less => left.0 >= right.1,
+                CompareOp::LessOrEqual => left.0 > right.1,
+                CompareOp::Greater => left.1 <= right.0,
+                CompareOp::GreaterOrEqual => left.1 < right.0,
+            }
+        }
+        _ => false,
+    }
 }
 
 /// Returns the range of a result if no type limited it. Returns `None` if a divisor can be zero, and for products of

@@ -268,25 +268,3 @@ fn a_queue_gives_each_job_to_one_worker() {
         assert_eq!(taken, (0..JOBS).collect::<Vec<i64>>(), "{take} {in_transaction}");
     }
 }
-
-#[test]
-fn a_locked_table_is_waited_for() {
-    const LOCK: &str = "LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE";
-    let database = database();
-    let (mut first, mut second, third) = (begin(&database), begin(&database), begin(&database));
-    first.execute_batch(LOCK).unwrap();
-    let error = second.execute_batch("LOCK accounts NOWAIT").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotAvailable);
-    second.execute_batch("LOCK TABLE accounts IN ROW EXCLUSIVE MODE").unwrap();
-    let told = start(third, &[LOCK, "UPDATE accounts SET balance = balance * 2 WHERE id = 1", "COMMIT"]);
-    told.recv_timeout(SOON).expect_err("the third transaction waits");
-    first.execute_batch("UPDATE accounts SET balance = 11 WHERE id = 1; COMMIT").unwrap();
-    told.recv().unwrap().unwrap();
-    assert_eq!(balances(&database), [22, 20]);
-    // Rows that are written without a lock make the commit fail.
-    let mut locking = begin(&database);
-    locking.execute_batch(LOCK).unwrap();
-    locking.execute_batch("UPDATE accounts SET balance = 0 WHERE id = 2").unwrap();
-    connect(&database).execute_batch("UPDATE accounts SET balance = 5 WHERE id = 1").unwrap();
-    assert_eq!(locking.execute_batch("COMMIT").unwrap_err().kind(), ErrorKind::SerializationFailure);
-}

@@ -104,10 +104,6 @@ impl StatementCheck<'_> {
                 Some(table) => self.owner_of(table),
                 None => self.access.require_superuser("ANALYZE of all tables"),
             },
-            Sql::Lock(lock) => lock.tables.iter().try_for_each(|table| {
-                let object = self.find(&table.name)?;
-                object.map_or(Ok(()), |object| self.access.require(Rights::UPDATE, object, None))
-            }),
             Sql::Drop { object_type, names, .. } => names.iter().try_for_each(|name| self.drop(*object_type, name)),
             Sql::CreateSchema { .. } => self.access.require_superuser("CREATE SCHEMA"),
             other => {

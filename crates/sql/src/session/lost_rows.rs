@@ -49,7 +49,7 @@ impl LostRows {
         begin(engine, settings, settings.isolation(), self.claimant.take(), self.connection)
     }
 
-    /// Notes the row or table for which the statement must wait. Returns the error of the statement, which must be
+    /// Notes the row for which the statement must wait. Returns the error of the statement, which must be
     /// undone.
     pub(super) fn lose(&mut self, lost: LostRow) -> Error {
         self.row = Some(lost);

@@ -20,20 +20,16 @@ use rowmill_base::{Error, ErrorKind, Reservation, Result};
 use rowmill_storage::TableDef;
 use rowmill_txn::roles::{ObjectId, Rights};
 use rowmill_txn::{Snapshot, Transaction};
-use sqlparser::ast::{
-    self, CastKind, Expr, LimitClause, LockTableMode, LockTableTarget, Offset, Query, SelectItem, SetExpr, VisitMut,
-    VisitorMut,
-};
+use sqlparser::ast::{self, CastKind, Expr, LimitClause, Offset, Query, SelectItem, SetExpr, VisitMut, VisitorMut};
 
 use super::clause::{refuse, unsupported};
-use super::relation::{self, NamedRelation, RelationKind};
+use super::relation;
 use super::sql_text::{self, quoted};
 use super::target_table::TargetTable;
 use super::write::binder::WriteBinder;
 use super::write::keys::{as_keys, filter};
 use super::write::waiting::{WAITING_ROWS, bytes_of};
 use crate::access::Access;
-use crate::names::qualified;
 use crate::outcome::{Outcome, RowStream};
 use crate::parse::RowLock;
 use crate::query::kinds_of;
@@ -124,11 +120,12 @@ fn lock_rows(
     let mut locked = LockedRows { schema, batches: Vec::new(), kept: work.engine().broker().reservation(WAITING_ROWS) };
     let places: Vec<usize> = (0..own).collect();
     for batch in rows {
-        if range.left == 0 {
-            break;
-        }
         work.cancel.check()?;
         let batch = batch?;
+        // The query must run to its end, because dropping a running query cancels the statement.
+        if range.left == 0 {
+            continue;
+        }
         let keys = keys_of(&batch)?;
         let mut is_taken = Vec::with_capacity(keys.len());
         for row in 0..keys.len() {
@@ -204,8 +201,10 @@ fn count_of(work: &Work<'_>, view: &Arc<Snapshot>, expr: Expr) -> Result<Option<
         format: None,
     };
     select.projection = vec![SelectItem::UnnamedExpr(number)];
-    let batch = work.rows(Arc::clone(view), &query)?.next().transpose()?;
-    let values = batch.filter(|batch| batch.num_rows() == 1 && *batch.column(0).data_type() == DataType::Int64);
+    // The query must run to its end, because dropping a running query cancels the statement.
+    let batches = work.rows(Arc::clone(view), &query)?.collect::<Result<Vec<_>>>()?;
+    let values =
+        batches.first().filter(|batch| batch.num_rows() == 1 && *batch.column(0).data_type() == DataType::Int64);
     let values = values.ok_or_else(|| Error::internal("a number of rows is one value"))?;
     let values = values.column(0).as_primitive::<Int64Type>();
     if values.is_null(0) {
@@ -277,41 +276,4 @@ impl VisitorMut for LockingQueries<'_, '_> {
         self.queries.push((name, locking, lock));
         ControlFlow::Continue(())
     }
-}
-
-/// Runs `LOCK TABLE`. Transactions that lock a table wait for each other if they wait for rows. The commit fails if
-/// another transaction has written rows of the table by then.
-pub(crate) fn tables(work: &mut Work<'_>, lock: &ast::Lock) -> Result<Outcome> {
-    const STATEMENT: &str = "LOCK TABLE";
-    let ast::Lock { tables, lock_mode, nowait } = lock;
-    work.open_transaction(STATEMENT)?;
-    work.write(|work, transaction| {
-        for LockTableTarget { name, only: _, has_asterisk: _ } in tables {
-            let name = qualified(name, work.statement.spellings())?;
-            let view = transaction.view()?;
-            let found = relation::relation(view.catalog(), &name)?;
-            let (NamedRelation::Table(table) | NamedRelation::Materialized(table)) = &found else {
-                return Err(relation::wrong_kind(found.name(), found.kind(), RelationKind::Table));
-            };
-            // The other modes let transactions write rows, which is what happens without a lock.
-            let excludes_writers = !matches!(
-                lock_mode,
-                Some(
-                    LockTableMode::AccessShare
-                        | LockTableMode::RowShare
-                        | LockTableMode::RowExclusive
-                        | LockTableMode::ShareUpdateExclusive
-                )
-            );
-            if !excludes_writers {
-                continue;
-            }
-            if !work.claim_table(transaction, table.id, *nowait)? {
-                let what = format!("table \"{}\" is locked by another transaction", table.name);
-                return Err(Error::new(ErrorKind::NotAvailable, what).hint("without NOWAIT the statement waits for it"));
-            }
-            transaction.validate_rows(table.id)?;
-        }
-        Ok(Outcome::Done { tag: STATEMENT })
-    })
 }

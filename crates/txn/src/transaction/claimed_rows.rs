@@ -1,6 +1,6 @@
 //! Claims the rows that a statement has written, for transactions that wait for rows.
 
-use rowmill_base::{Cancel, Isolation, Result, TableId};
+use rowmill_base::{Cancel, Isolation, Result};
 use rowmill_storage::keyed::KeyRange;
 
 use super::Transaction;
@@ -76,18 +76,6 @@ impl Transaction {
             Some(claimant) => claimant.claim(key).is_ok(),
             None => self.engine.row_claims().claimant(None).claim(key).is_ok(),
         }
-    }
-
-    /// Claims a table, so that other transactions that claim it wait. Returns why the statement must be undone and run
-    /// again, if another transaction has it.
-    pub fn claim_table(&mut self, table: TableId) -> Option<LostRow> {
-        // No key of a row begins so: the first bytes of those are the number of an index.
-        let key = [b"table ".as_slice(), &table.0.to_be_bytes()].concat();
-        let claimed = match &mut self.claimant {
-            Some(claimant) => claimant.claim(&key),
-            None => self.engine.row_claims().claimant(None).claim(&key),
-        };
-        claimed.err().map(LostRow::Claimed)
     }
 
     /// Waits until the statement that has lost a row may run again.

@@ -98,7 +98,7 @@ pub enum ColumnValue {
     Default(ScalarExpr),
     /// The next value of a sequence.
     Sequence(TableId),
-    /// A generated column: an expression over the columns of the new row, none of which is generated.
+    /// A generated column: an expression over the columns of the new row that are not generated.
     Generated(ScalarExpr),
 }
 

@@ -265,7 +265,7 @@ impl<'a> PartRows<'a> {
         PartRows { positions, ..PartRows::new(self.functions, origin, self.range.clone()) }
     }
 
-    /// How many of these rows should be taken at once to compute `exprs` of them: so many that the values stay in a
+    /// The number of these rows that should be taken at once to compute `exprs` of them, so that the values stay in a
     /// core's cache. All of them, if the value list of a column serves many rows.
     pub(super) fn rows_at_once(&self, exprs: impl Iterator<Item = Expr>) -> Result<usize> {
         let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(self.len()) };

@@ -47,7 +47,7 @@ pub struct Insert {
     /// Values that come from a sequence: the number of the row, the column, and the sequence. The row holds NULL in
     /// that column.
     pub sequences: Vec<(usize, usize, TableId)>,
-    /// Generated columns and their values, over the columns of the new row, none of which is generated. The row holds
+    /// Generated columns and their values, over the columns of the new row that are not generated. The row holds
     /// NULL in these columns. They are computed again for a row that `on_conflict` changes. Only for keyed tables.
     pub generated: Vec<(usize, Scalar)>,
     /// The action if a key is taken; without it, a taken key is an error. Only for keyed tables.
@@ -122,7 +122,7 @@ pub struct Update {
     /// Columns and their new values, over the columns of the lookups, which include those of the old row. The values
     /// are converted to the types of their columns as in an assignment.
     pub assignments: Vec<(usize, Scalar)>,
-    /// Generated columns and their values, over the columns of the new row, none of which is generated.
+    /// Generated columns and their values, over the columns of the new row that are not generated.
     pub generated: Vec<(usize, Scalar)>,
     /// Conditions that must not be false, over the columns of the new row.
     pub checks: Vec<TableCheck>,

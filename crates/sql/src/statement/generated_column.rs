@@ -124,8 +124,8 @@ impl<'a> NewGenerated<'a> {
     }
 }
 
-/// Checks generated columns of a table with these columns, some of which may be `known` as generated from before. A
-/// column without a type gets that of its expression. Returns the places of the new ones and the texts to keep.
+/// Checks generated columns of a table with these columns. Some may be `known` as generated from before. A column
+/// without a type gets that of its expression. Returns the places of the new ones and the texts to keep.
 pub(super) fn check(
     work: &Work<'_>,
     snapshot: &Arc<Snapshot>,

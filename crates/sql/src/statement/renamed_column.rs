@@ -1,5 +1,5 @@
-//! Columns in the expressions of their table: CHECK conditions and generated columns, of which the catalog keeps the
-//! text. A column that gets another name gets it there, too, and one that is dropped takes its conditions along.
+//! Columns in the expressions of their table: CHECK conditions and generated columns. The catalog keeps the text of
+//! these. A column that gets another name gets it there, too, and one that is dropped takes its conditions along.
 
 use std::ops::ControlFlow;
 

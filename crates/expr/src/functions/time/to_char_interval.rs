@@ -1,7 +1,7 @@
 //! Intervals by a pattern of PostgreSQL, for `to_char`.
 //!
-//! An interval has months, days and a time, none of which is carried into another: `to_char(INTERVAL '26 hours',
-//! 'HH24:MI')` is `26:00`. Parts of a calendar, such as names of months and weekdays, have no meaning for it.
+//! An interval has months, days and a time. They are not carried into each other: for example,
+//! `to_char(INTERVAL '26 hours', 'HH24:MI')` is `26:00`. Parts of a calendar, such as names of months and weekdays, have no meaning for it.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn prepared(pattern: &str) -> Result<Vec<PatternPiece>> {
     Ok(pieces)
 }
 
-/// An interval and its parts, all of which have the sign of the field that they come from.
+/// An interval and its parts. Each part has the sign of the field that it comes from.
 struct WrittenInterval {
     years: i64,
     months: i64,

@@ -111,7 +111,7 @@ kinds! {
     ReadOnly = "25006",
     /// Another transaction committed first. The caller should run this transaction again.
     SerializationFailure = "40001",
-    /// NOWAIT asks for a row or table that another transaction has locked.
+    /// NOWAIT asks for a row that another transaction has locked.
     NotAvailable = "55P03",
     /// Two transactions wait for each other. The caller should run this transaction again.
     Deadlock = "40P01",

@@ -10,7 +10,8 @@ use crate::row_keys::{KeyRows, RowKeys};
 use crate::row_set::RowSet;
 use crate::spill_buckets::BucketWriter;
 
-/// The rows that are turned back into columns at once: as many as a batch has by default (the setting `batch_rows`).
+/// The rows that are turned back into columns at once. It is the default number of rows of a batch (the setting
+/// `batch_rows`).
 const ROWS_AT_ONCE: usize = 1 << 13;
 
 /// Distinct rows, and how often each may still be matched.

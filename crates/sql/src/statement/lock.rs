@@ -1,4 +1,4 @@
-//! `SELECT ... FOR UPDATE` and `FOR SHARE`, and `LOCK TABLE`.
+//! `SELECT ... FOR UPDATE` and `FOR SHARE`.
 //!
 //! We record the rows that are returned, and the commit fails if another transaction has written one of them by then. A
 //! transaction that waits for rows claims them, too, so that others like it wait. Outside of a transaction nothing is
@@ -6,7 +6,7 @@
 //!
 //! With `NOWAIT` and `SKIP LOCKED` the rows are claimed one by one while the query runs, so that it knows at once which
 //! of them another transaction has. With `SKIP LOCKED` we count LIMIT and OFFSET here, after the locked rows are left
-//! out.
+//! out, so the query itself has no LIMIT and is read to its end.
 //!
 //! A subquery of a change of rows can lock rows, too: `DELETE FROM jobs WHERE id = (SELECT id FROM jobs ORDER BY id LIMIT
 //! 1 FOR UPDATE SKIP LOCKED)`. It runs first, and its rows take its place.

@@ -8,8 +8,8 @@
 //! of them another transaction has. With `SKIP LOCKED` we count LIMIT and OFFSET here, after the locked rows are left
 //! out, so the query itself has no LIMIT and is read to its end.
 //!
-//! A subquery of a change of rows can lock rows, too: `DELETE FROM jobs WHERE id = (SELECT id FROM jobs ORDER BY id LIMIT
-//! 1 FOR UPDATE SKIP LOCKED)`. It runs first, and its rows take its place.
+//! A subquery of a change of rows can lock rows, too: `DELETE FROM jobs WHERE id = (SELECT id FROM jobs ORDER BY id
+//! LIMIT 1 FOR UPDATE SKIP LOCKED)`. It runs first, and its rows take its place.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -6,6 +6,7 @@ use super::draw::Draw::{
     NamePattern, Number, OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
 };
 use super::framework_list::{FRAMEWORK_CHANGES, FRAMEWORK_FIGURES, FRAMEWORK_PAGES, FRAMEWORK_RELATIONS};
+use super::service_list::{SERVICE_CHANGES, SERVICE_FEEDS, SERVICE_REPORTS, SERVICE_SEARCHES};
 use super::statement::{Statement, change, commit, read, text};
 
 const STATUSES: &[&str] = &["new", "paid", "cancelled", "shipped", "done"];
@@ -37,6 +38,10 @@ pub static SHOP: &[(&str, &[Statement])] = &[
     ("back office: lists", BACK_OFFICE_LISTS),
     ("back office: screens", BACK_OFFICE_SCREENS),
     ("back office: changes", BACK_OFFICE_CHANGES),
+    ("services: searches", SERVICE_SEARCHES),
+    ("services: feeds", SERVICE_FEEDS),
+    ("services: reports", SERVICE_REPORTS),
+    ("services: changes", SERVICE_CHANGES),
 ];
 
 const CONSTANTS: &[Statement] = &[

@@ -21,6 +21,7 @@ mod contender;
 mod framework_list;
 mod measure;
 mod ours;
+mod service_list;
 mod theirs;
 
 use std::fs;
@@ -149,7 +150,7 @@ fn run_part(
     let (shop, scale) = (shop(options), scale(options));
     let fresh = sqlite.number(part.greatest())?.max(shop.users).max(shop.orders).max(scale.customers) + 1;
     let mut drawing = Drawing::new(shop, scale, fresh, part as u64);
-    let (mut ours, mut theirs) = (Ours::new(&rowmill)?, Theirs::new(&sqlite)?);
+    let (mut ours, mut theirs) = (Ours::new(&rowmill, options.rows)?, Theirs::new(&sqlite)?);
     let mut pair = Pair { ours: &mut ours, theirs: &mut theirs, tables: part.tables() };
     let effort = Effort { runs_max: options.runs, budget: Duration::from_millis(options.budget_ms) };
     let mut has_committed = false;

@@ -29,6 +29,10 @@ pub struct Options {
     /// Runs only the statements with this text in their group, name or SQL.
     #[arg(long)]
     pub only: Option<String>,
+    /// Reads the results of Rowmill row by row with `Statement::query`, as most programs do, instead of in place with
+    /// `Statement::ask`.
+    #[arg(long)]
+    pub rows: bool,
     /// Shows how both engines run each statement that is slower than 1.5 times SQLite.
     #[arg(long)]
     pub explain: bool,

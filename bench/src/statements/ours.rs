@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rowmill::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMicrosecondArray};
 use rowmill::arrow::datatypes::{DataType, Decimal128Type, TimeUnit, TimestampMicrosecondType};
 use rowmill::text::format_value;
-use rowmill::{Answer, Connection, Param, TransactionState};
+use rowmill::{Answer, Connection, Param, Rows, TransactionState};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::contender::{Contender, Outcome, RUNS_PER_TRANSACTION, quoted};
@@ -17,11 +17,13 @@ use crate::tpcc::rowmill_client::{Rowmill, borrowed};
 /// A connection to Rowmill.
 pub(super) struct Ours {
     connection: Connection,
+    /// Whether results are read row by row instead of in place.
+    reads_rows: bool,
 }
 
 impl Ours {
-    pub(super) fn new(rowmill: &Rowmill) -> Result<Ours> {
-        Ok(Ours { connection: rowmill.database().connect()? })
+    pub(super) fn new(rowmill: &Rowmill, reads_rows: bool) -> Result<Ours> {
+        Ok(Ours { connection: rowmill.database().connect()?, reads_rows })
     }
 
     fn time_prepared(&mut self, statement: &Statement, runs: &[Vec<Drawn>]) -> Result<Duration> {
@@ -38,7 +40,10 @@ impl Ours {
             }
             let begun = Instant::now();
             for params in part {
-                read(&prepared.ask(&mut self.connection, params)?)?;
+                match self.reads_rows {
+                    true => read_rows(prepared.query(&mut self.connection, params)?)?,
+                    false => read(&prepared.ask(&mut self.connection, params)?)?,
+                }
             }
             time += begun.elapsed();
             if in_transaction {
@@ -115,6 +120,16 @@ fn read(answer: &Answer<'_>) -> Result<()> {
     for row in 0..answer.len() {
         for column in 0..columns {
             black_box(answer.is_null(row, column)?);
+        }
+    }
+    Ok(())
+}
+
+/// Reads every value of a result row by row.
+fn read_rows(mut rows: Rows) -> Result<()> {
+    while let Some(row) = rows.next_row()? {
+        for column in 0..row.len() {
+            black_box(row.cell(column)?.is_null());
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ fn both_engines_give_the_same_rows() {
         explain: true,
         seed: 1,
         out: None,
+        rows: false,
         tiny: true,
     };
     let report = run(&options, &|_| {}, &|_| {}).unwrap();

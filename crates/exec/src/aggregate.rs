@@ -120,6 +120,8 @@ pub(crate) struct ValuesState {
 pub(crate) enum KeptValues {
     /// All of them, or with DISTINCT each once.
     All,
+    /// As [`KeptValues::All`], but equal values may come as one value with its count.
+    Counted,
     /// The first one in the order of the rows.
     First,
     /// The last one in the order of the rows.
@@ -132,6 +134,9 @@ pub(crate) enum KeptValues {
 pub(crate) struct GroupValues<'a> {
     /// The values. If the aggregate has an order, the values of each group are in this order.
     pub(crate) column: &'a ArrayRef,
+    /// How often each value counts. `None` means once, and an aggregate of [`KeptValues::All`] always gets `None`. Equal
+    /// values may still come more than once.
+    pub(crate) counts: Option<&'a [u64]>,
     pub(crate) starts: &'a [usize],
     /// The constant of the call, as an array of one row.
     pub(crate) parameter: Option<&'a ArrayRef>,

@@ -12,6 +12,11 @@ use rowmill_base::{Error, Physical, Result, SqlType};
 use rowmill_storage::keyed::{ValueRef, decode_nested, json_of_texts};
 use rowmill_storage::of_ordered_bytes;
 
+/// Makes an array of one value of a type.
+pub fn array_of_value(kind: &SqlType, value: ValueRef<'_>) -> Result<ArrayRef> {
+    array_of(kind, std::iter::once(value))
+}
+
 /// Collects values of one type in an array of [its Arrow type](SqlType::arrow).
 pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>> + Clone) -> Result<ArrayRef> {
     let int = |value| match value {

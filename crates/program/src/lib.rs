@@ -57,6 +57,7 @@ mod texts;
 mod way;
 mod windows;
 
+pub use arrays::array_of_value;
 pub use change::meets_several;
 pub use compiled::{Compiled, RunEnd};
 pub use read::ROUNDS_MAX;

@@ -13,6 +13,10 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use crate::arrays::array_of;
 use crate::groups::append_key;
 
+/// Results of at most this number of bytes are copied when they are taken: copying them costs less than the growth of new
+/// buffers in the next run. It is half of a first-level cache.
+const COPIED_BYTES_MAX: usize = 16 << 10;
+
 fn kinds_of(schema: &SchemaRef) -> Result<Arc<[SqlType]>> {
     let kind = |field: &Arc<Field>| {
         let unknown = || Error::new(ErrorKind::Unsupported, format!("no column has the type {}", field.data_type()));
@@ -76,6 +80,13 @@ impl ResultRows {
             ResultCell::Text(start, end) => ValueRef::Text(&self.texts[start..end]),
             ResultCell::Bytes(start, end) => ValueRef::Bytes(&self.bytes[start..end]),
         }
+    }
+
+    /// Takes the rows for a caller that keeps them. The rows that are left behind are unspecified.
+    ///
+    /// Few rows are copied to memory of their size, so that the buffers here stay and need not grow again.
+    pub fn take(&mut self) -> ResultRows {
+        if self.bytes() <= COPIED_BYTES_MAX { self.clone() } else { std::mem::take(self) }
     }
 
     /// Converts all rows to a batch of `schema`, which must have the types of the columns.

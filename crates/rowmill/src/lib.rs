@@ -85,7 +85,7 @@ pub use decimal::Decimal;
 pub use from_row::FromRow;
 pub use from_value::FromValue;
 pub use functions::{FunctionResult, RustFunction, SqlValue};
-pub use params::{Params, ParamsFromIter, params_from_iter};
+pub use params::{ParamValues, Params, ParamsFromIter, params_from_iter};
 pub use row::{ColumnRef, Row};
 pub use rows::{MappedRows, RowIter, Rows};
 pub use statement::{ParameterInfo, Statement};

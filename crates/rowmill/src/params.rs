@@ -20,9 +20,16 @@
 
 use rowmill_base::{Error, ErrorKind, Result, nearest};
 use rowmill_sql::RowWriter;
+use smallvec::{SmallVec, smallvec};
 
 use crate::to_param::{ParamValue, ToParam};
 use crate::{Param, Value};
+
+/// Nearly all statements have at most this number of parameters. Their values are kept on the stack.
+const FEW_PARAMETERS: usize = 8;
+
+/// Values for the parameters of a statement, in the order of the parameters.
+pub type ParamValues<'p> = SmallVec<[ParamValue<'p>; FEW_PARAMETERS]>;
 
 /// The values for the parameters of a statement: an array, a slice, a tuple, [`params!`](crate::params),
 /// [`named_params!`](crate::named_params), [`params_from_iter`] or `()`.
@@ -33,7 +40,7 @@ pub trait Params {
 
     /// The values, in the order of the parameters, which have these names.
     #[doc(hidden)]
-    fn values(&self, names: &[String]) -> Result<Vec<ParamValue<'_>>>;
+    fn values(&self, names: &[String]) -> Result<ParamValues<'_>>;
 
     /// Writes the values as a row, without memory of its own where the form allows it.
     #[doc(hidden)]
@@ -49,18 +56,18 @@ pub(crate) fn with_values<P: Params, T>(
     run: impl FnOnce(&[Param<'_>]) -> Result<T>,
 ) -> Result<T> {
     let values = params.values(names)?;
-    let values: Vec<Param<'_>> = values.iter().map(ParamValue::as_param).collect();
+    let values: SmallVec<[Param<'_>; FEW_PARAMETERS]> = values.iter().map(ParamValue::as_param).collect();
     run(&values)
 }
 
-fn positional<'p, T: ToParam + 'p>(values: impl IntoIterator<Item = &'p T>) -> Result<Vec<ParamValue<'p>>> {
+fn positional<'p, T: ToParam + 'p>(values: impl IntoIterator<Item = &'p T>) -> Result<ParamValues<'p>> {
     Ok(values.into_iter().map(ToParam::to_param).collect())
 }
 
 fn named<'p, N: AsRef<str>, T: ToParam + ?Sized + 'p>(
     values: impl IntoIterator<Item = (N, &'p T)>,
     names: &[String],
-) -> Result<Vec<ParamValue<'p>>> {
+) -> Result<ParamValues<'p>> {
     let mut found: Vec<Option<ParamValue<'p>>> = vec![None; names.len()];
     for (name, value) in values {
         let bare = name.as_ref().trim_start_matches([':', '$', '@']);
@@ -83,22 +90,22 @@ fn named<'p, N: AsRef<str>, T: ToParam + ?Sized + 'p>(
 }
 
 impl Params for () {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
-        Ok(Vec::new())
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
+        Ok(ParamValues::new())
     }
 }
 
 /// `[]`. This must be the only implementation for an empty array, so that its type is known.
 impl Params for [&dyn ToParam; 0] {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
-        Ok(Vec::new())
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
+        Ok(ParamValues::new())
     }
 }
 
 macro_rules! arrays {
     ($($length:literal)*) => {$(
         impl<T: ToParam> Params for [T; $length] {
-            fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+            fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
                 positional(self)
             }
 
@@ -113,13 +120,13 @@ macro_rules! arrays {
 arrays! { 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 }
 
 impl<T: ToParam, const N: usize> Params for &[T; N] {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
         positional(*self)
     }
 }
 
 impl<T: ToParam> Params for &[T] {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
         positional(*self)
     }
 
@@ -130,13 +137,13 @@ impl<T: ToParam> Params for &[T] {
 }
 
 impl<T: ToParam> Params for Vec<T> {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
         positional(self)
     }
 }
 
 impl<T: ToParam> Params for &Vec<T> {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
         positional(*self)
     }
 }
@@ -144,7 +151,7 @@ impl<T: ToParam> Params for &Vec<T> {
 impl<T: ToParam + ?Sized> Params for &[(&str, &T)] {
     const IS_NAMED: bool = true;
 
-    fn values(&self, names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, names: &[String]) -> Result<ParamValues<'_>> {
         named(self.iter().map(|(name, value)| (*name, *value)), names)
     }
 }
@@ -152,7 +159,7 @@ impl<T: ToParam + ?Sized> Params for &[(&str, &T)] {
 impl<T: ToParam + ?Sized, const N: usize> Params for &[(&str, &T); N] {
     const IS_NAMED: bool = true;
 
-    fn values(&self, names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, names: &[String]) -> Result<ParamValues<'_>> {
         named(self.iter().map(|(name, value)| (*name, *value)), names)
     }
 }
@@ -161,9 +168,9 @@ macro_rules! tuples {
     ($($name:ident),+) => {
         impl<$($name: ToParam),+> Params for ($($name,)+) {
             #[expect(non_snake_case, reason = "a variable has the name of its type")]
-            fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+            fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
                 let ($($name,)+) = self;
-                Ok(vec![$($name.to_param()),+])
+                Ok(smallvec![$($name.to_param()),+])
             }
 
             #[expect(non_snake_case, reason = "a variable has the name of its type")]
@@ -204,7 +211,7 @@ pub fn params_from_iter<T: ToParam>(values: impl IntoIterator<Item = T>) -> Para
 }
 
 impl<T: ToParam> Params for ParamsFromIter<T> {
-    fn values(&self, _names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, _names: &[String]) -> Result<ParamValues<'_>> {
         positional(&self.0)
     }
 }
@@ -213,7 +220,7 @@ impl<T: ToParam> Params for ParamsFromIter<T> {
 impl Params for &std::collections::HashMap<String, Value> {
     const IS_NAMED: bool = true;
 
-    fn values(&self, names: &[String]) -> Result<Vec<ParamValue<'_>>> {
+    fn values(&self, names: &[String]) -> Result<ParamValues<'_>> {
         named(self.iter(), names)
     }
 }

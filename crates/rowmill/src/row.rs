@@ -5,15 +5,56 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_program::ResultRows;
 
-use crate::cell::CellRef;
+use crate::cell::{CellRef, is_read_in_place};
 use crate::{FromRow, FromValue};
 
 /// One row of a result.
 #[derive(Clone, Debug)]
 pub struct Row {
-    batch: Arc<RecordBatch>,
+    rows: RowBatch,
     row: usize,
+}
+
+/// Rows of a result that were computed together.
+#[derive(Clone, Debug)]
+pub(crate) enum RowBatch {
+    Arrow(Arc<RecordBatch>),
+    /// The rows of a program, with the names and types of their columns.
+    Program(Arc<(SchemaRef, ResultRows)>),
+}
+
+impl RowBatch {
+    pub(crate) fn of_program(schema: &SchemaRef, rows: ResultRows) -> Result<RowBatch> {
+        Ok(match rows.kinds().iter().all(is_read_in_place) {
+            true => RowBatch::Program(Arc::new((Arc::clone(schema), rows))),
+            false => RowBatch::Arrow(Arc::new(rows.to_batch(schema)?)),
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            RowBatch::Arrow(batch) => batch.num_rows(),
+            RowBatch::Program(program) => program.1.len(),
+        }
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        match self {
+            RowBatch::Arrow(batch) => batch.schema_ref(),
+            RowBatch::Program(program) => &program.0,
+        }
+    }
+
+    /// Returns the rows from `first` on as a batch.
+    pub(crate) fn to_batch(&self, first: usize) -> Result<RecordBatch> {
+        let sliced = |batch: &RecordBatch| batch.slice(first, batch.num_rows() - first);
+        match self {
+            RowBatch::Arrow(batch) => Ok(sliced(batch)),
+            RowBatch::Program(program) => program.1.to_batch(&program.0).map(|batch| sliced(&batch)),
+        }
+    }
 }
 
 /// A column of a row: by position or by name.
@@ -44,13 +85,13 @@ impl<'a> From<&'a String> for ColumnRef<'a> {
 }
 
 impl Row {
-    pub(crate) fn new(batch: &Arc<RecordBatch>, row: usize) -> Self {
-        Row { batch: Arc::clone(batch), row }
+    pub(crate) fn new(rows: RowBatch, row: usize) -> Self {
+        Row { rows, row }
     }
 
     /// The number of columns.
     pub fn len(&self) -> usize {
-        self.batch.num_columns()
+        self.schema().fields().len()
     }
 
     /// Whether the row has no columns.
@@ -60,7 +101,7 @@ impl Row {
 
     /// The names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
-        self.batch.schema_ref()
+        self.rows.schema()
     }
 
     /// The names of the columns, in order.
@@ -122,7 +163,10 @@ impl Row {
     }
 
     pub(crate) fn cell_at(&self, index: usize) -> CellRef<'_> {
-        CellRef::new(self.batch.column(index), self.row)
+        match &self.rows {
+            RowBatch::Arrow(batch) => CellRef::new(batch.column(index), self.row),
+            RowBatch::Program(program) => CellRef::of_program(&program.1, self.row, index),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use rowmill_base::Result;
 use rowmill_sql::{Outcome, RowStream};
 
+use crate::row::RowBatch;
 use crate::{FromRow, Row};
 
 /// The result of a statement: an iterator of record batches. Dropping it stops the computation.
@@ -29,7 +30,7 @@ pub struct Rows {
     schema: SchemaRef,
     stream: Option<RowStream>,
     /// The batch whose rows are given out one by one, and the next one of them.
-    current: Option<(Arc<RecordBatch>, usize)>,
+    current: Option<(RowBatch, usize)>,
 }
 
 impl From<Outcome> for Rows {
@@ -68,17 +69,23 @@ impl Rows {
     /// Returns the next row, or `None` after the last one. Rows are computed while they are pulled.
     pub fn next_row(&mut self) -> Result<Option<Row>> {
         loop {
-            if let Some((batch, next)) = &mut self.current
-                && *next < batch.num_rows()
-            {
-                *next += 1;
-                return Ok(Some(Row::new(batch, *next - 1)));
+            match self.current.take() {
+                Some((rows, next)) if next + 1 == rows.len() => return Ok(Some(Row::new(rows, next))),
+                Some((rows, next)) if next < rows.len() => {
+                    self.current = Some((rows.clone(), next + 1));
+                    return Ok(Some(Row::new(rows, next)));
+                }
+                _ => {}
             }
-            self.current = None;
-            match self.next() {
-                Some(batch) => self.current = Some((Arc::new(batch?), 0)),
-                None => return Ok(None),
-            }
+            let Some(stream) = &mut self.stream else { return Ok(None) };
+            let rows = match stream.take_rows() {
+                Some(rows) => RowBatch::of_program(&self.schema, rows)?,
+                None => match stream.next() {
+                    Some(batch) => RowBatch::Arrow(Arc::new(batch?)),
+                    None => return Ok(None),
+                },
+            };
+            self.current = Some((rows, 0));
         }
     }
 
@@ -104,10 +111,10 @@ impl Iterator for Rows {
 
     /// Returns the next batch, or the rest of a batch after some of its rows were taken.
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some((batch, next)) = self.current.take()
-            && next < batch.num_rows()
+        if let Some((rows, next)) = self.current.take()
+            && next < rows.len()
         {
-            return Some(Ok(batch.slice(next, batch.num_rows() - next)));
+            return Some(rows.to_batch(next));
         }
         self.stream.as_mut()?.next()
     }

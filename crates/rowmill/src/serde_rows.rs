@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use arrow::array::AsArray;
 use rowmill_base::{Error, ErrorKind, Result};
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
@@ -162,9 +161,8 @@ impl<'de> Deserializer<'de> for CellReader<'de> {
         if let Some(items) = cell.items() {
             return visitor.visit_seq(SeqDeserializer::new(items.map(|cell| CellReader { name: self.name, cell })));
         }
-        if let Some(fields) = cell.column().as_struct_opt() {
-            let cells = fields.column_names().into_iter().zip(fields.columns());
-            let cells = cells.map(|(name, column)| (name, CellReader { name, cell: CellRef::new(column, cell.row()) }));
+        if let Some(fields) = cell.fields() {
+            let cells = fields.map(|(name, cell)| (name, CellReader { name, cell }));
             return visitor.visit_map(MapDeserializer::new(cells));
         }
         match cell.bytes() {

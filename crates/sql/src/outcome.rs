@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result};
+use rowmill_program::ResultRows;
 
 use crate::running_statements::ListedGuard;
 
@@ -33,16 +34,38 @@ pub enum Outcome {
 /// needs no more rows should drop it.
 pub struct RowStream {
     schema: SchemaRef,
-    batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
+    source: RowSource,
     failed: bool,
     /// Lists the statement as running until its last row.
     listed: Option<ListedGuard>,
 }
 
+/// The source of a stream's batches.
+enum RowSource {
+    /// The rows of a program in its own form; `None` after they were taken. They become a batch only for callers that
+    /// want one, because for one row the columns of a batch cost more than finding the row.
+    Program(Option<ResultRows>),
+    Batches(Box<dyn Iterator<Item = Result<RecordBatch>> + Send>),
+}
+
 impl RowStream {
     /// Creates a stream of `batches` with the names of `schema`. The batches must have its types in its order.
     pub(crate) fn new(schema: SchemaRef, batches: impl Iterator<Item = Result<RecordBatch>> + Send + 'static) -> Self {
-        RowStream { schema, batches: Box::new(batches), failed: false, listed: None }
+        RowStream { schema, source: RowSource::Batches(Box::new(batches)), failed: false, listed: None }
+    }
+
+    /// Creates a stream of the rows of a program. The columns of `schema` must have the types of the rows.
+    pub(crate) fn of_program(schema: SchemaRef, rows: ResultRows) -> Self {
+        RowStream { schema, source: RowSource::Program(Some(rows)), failed: false, listed: None }
+    }
+
+    /// Takes all rows in the form in which a program has made them, so that values can be read without Arrow. Returns
+    /// `None` if the rows have another form, or if they were taken before.
+    pub fn take_rows(&mut self) -> Option<ResultRows> {
+        match &mut self.source {
+            RowSource::Program(rows) => rows.take(),
+            RowSource::Batches(_) => None,
+        }
     }
 
     /// Creates a stream of one batch that is already computed.
@@ -71,7 +94,10 @@ impl Iterator for RowStream {
         if self.failed {
             return None;
         }
-        let batch = self.batches.next();
+        let batch = match &mut self.source {
+            RowSource::Program(rows) => rows.take().map(|rows| rows.to_batch(&self.schema)),
+            RowSource::Batches(batches) => batches.next(),
+        };
         self.failed = matches!(batch, Some(Err(_)));
         if self.failed || batch.is_none() {
             self.listed = None;

@@ -37,11 +37,27 @@ fn outside_field(field: &Field, zone: Option<SessionZone>) -> Field {
     Field::new(field.name(), kind, field.is_nullable()).with_metadata(metadata)
 }
 
+/// Whether values of a type, or parts of them, have another type outside of the engine.
+fn is_converted(kind: &DataType, zone: Option<SessionZone>) -> bool {
+    if is_json(kind) || NumberedType::of_arrow(kind).is_some() || map_kinds(kind).is_some() {
+        return true;
+    }
+    match kind {
+        DataType::List(item) => is_converted(item.data_type(), zone),
+        DataType::Struct(fields) => fields.iter().any(|field| is_converted(field.data_type(), zone)),
+        DataType::Timestamp(_, Some(own)) => zone.is_some_and(|zone| zone.name != &**own),
+        _ => false,
+    }
+}
+
 /// Returns the schema of a result, if a column must be converted.
 pub(crate) fn outside_schema(schema: &SchemaRef, zone: Option<SessionZone>) -> Option<SchemaRef> {
+    // Nearly all results stay as they are. A new schema for each of them would cost more than a look-up by a key.
+    if !schema.fields().iter().any(|field| is_converted(field.data_type(), zone)) {
+        return None;
+    }
     let fields: Vec<Field> = schema.fields().iter().map(|field| outside_field(field, zone)).collect();
-    let is_same = fields.iter().zip(schema.fields()).all(|(outside, own)| outside.data_type() == own.data_type());
-    (!is_same).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+    Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
 fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {

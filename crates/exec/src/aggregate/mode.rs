@@ -18,24 +18,28 @@ pub(super) static MODES: &[Aggregation] = &[Aggregation {
         ..AggregateSpec::new("mode", any)
     },
     state: AggregateState::Values(ValuesState {
-        kept: KeptValues::All,
-        finish: |values| mode(values.column, values.starts),
+        kept: KeptValues::Counted,
+        finish: |values| mode(values.column, values.counts, values.starts),
     }),
 }];
 
 /// The most frequent value of each group. Of equally frequent values the first wins. The values must be in order.
-fn mode(column: &ArrayRef, starts: &[usize]) -> Result<ArrayRef> {
+fn mode(column: &ArrayRef, counts: Option<&[u64]>, starts: &[usize]) -> Result<ArrayRef> {
     let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
     let runs = partition(std::slice::from_ref(column)).map_err(failed)?.ranges();
     let mut runs = runs.into_iter().peekable();
     let mut places: Vec<Option<u32>> = Vec::with_capacity(starts.len() - 1);
     for ends in starts.windows(2) {
-        let (mut place, mut longest) = (None, 0);
+        let (mut place, mut most) = (None, 0);
         // A run of equal values may continue in the next group, so it is used up only when it ends in this one.
         while let Some(run) = runs.peek().filter(|run| run.start < ends[1]) {
             let (start, end) = (run.start.max(ends[0]), run.end.min(ends[1]));
-            if start < end && end - start > longest {
-                (place, longest) = (Some(start as u32), end - start);
+            let count = match counts {
+                Some(counts) => counts[start.min(end)..end].iter().sum(),
+                None => end.saturating_sub(start) as u64,
+            };
+            if count > most {
+                (place, most) = (Some(start as u32), count);
             }
             if run.end > ends[1] {
                 break;
@@ -67,7 +71,9 @@ mod tests {
     #[test]
     fn the_most_frequent_value_is_found_in_each_group() {
         let column = numbers(&[1, 2, 2, 3, 3, 3, 3, 4, 5, 5]);
-        assert_eq!(found(mode(&column, &[0, 5, 5, 6, 8, 10])), [Some(2), None, Some(3), Some(3), Some(5)]);
-        assert_eq!(found(mode(&numbers(&[]), &[0, 0])), [None]);
+        assert_eq!(found(mode(&column, None, &[0, 5, 5, 6, 8, 10])), [Some(2), None, Some(3), Some(3), Some(5)]);
+        assert_eq!(found(mode(&numbers(&[]), None, &[0, 0])), [None]);
+        let counts = [9, 1, 1, 1, 1, 1, 1, 8, 1, 6];
+        assert_eq!(found(mode(&column, Some(&counts), &[0, 5, 5, 6, 8, 10])), [Some(1), None, Some(3), Some(4), Some(5)]);
     }
 }

@@ -25,7 +25,7 @@ pub(super) static QUANTILES: &[Aggregation] = &[
             example: ("median(x) FROM (VALUES (1), (2), (9)) AS t(x)", "2.0"),
             ..AggregateSpec::new("median", numbers)
         },
-        state: state(median),
+        state: state(KeptValues::Counted, median),
     },
     Aggregation {
         spec: AggregateSpec {
@@ -33,7 +33,7 @@ pub(super) static QUANTILES: &[Aggregation] = &[
             example: ("approx_median(x) FROM (VALUES (1), (2), (9)) AS t(x)", "2.0"),
             ..AggregateSpec::new("approx_median", float)
         },
-        state: state(median),
+        state: state(KeptValues::Counted, median),
     },
     Aggregation {
         spec: AggregateSpec {
@@ -41,7 +41,7 @@ pub(super) static QUANTILES: &[Aggregation] = &[
             example: ("mad(x) FROM (VALUES (1), (2), (9)) AS t(x)", "1.0"),
             ..AggregateSpec::new("mad", double)
         },
-        state: state(median_distance),
+        state: state(KeptValues::All, median_distance),
     },
     Aggregation {
         spec: AggregateSpec {
@@ -53,10 +53,7 @@ pub(super) static QUANTILES: &[Aggregation] = &[
             example: ("percentile_cont(x, 0.25) FROM (VALUES (1), (2), (3), (4)) AS t(x)", "1.75"),
             ..AggregateSpec::new("percentile_cont", float)
         },
-        state: state(|values| {
-            let share = share_of(&values)?;
-            quantile(values.column, values.starts, share, values.kind)
-        }),
+        state: state(KeptValues::Counted, quantile),
     },
     Aggregation {
         spec: AggregateSpec {
@@ -68,7 +65,9 @@ pub(super) static QUANTILES: &[Aggregation] = &[
             example: ("percentile_disc(x, 0.5) FROM (VALUES (1), (2), (3), (4)) AS t(x)", "2"),
             ..AggregateSpec::new("percentile_disc", any)
         },
-        state: state(|values| discrete_quantile(values.column, values.starts, share_of(&values)?)),
+        state: state(KeptValues::Counted, |values| {
+            discrete_quantile(values.column, values.counts, values.starts, share_of(&values)?)
+        }),
     },
     Aggregation {
         spec: AggregateSpec {
@@ -80,15 +79,15 @@ pub(super) static QUANTILES: &[Aggregation] = &[
             example: ("approx_percentile_cont_with_weight(x, w, 0.5) FROM (VALUES (1, 3), (4, 1)) AS t(x, w)", "1.0"),
             ..AggregateSpec::new("approx_percentile_cont_with_weight", weighted)
         },
-        state: state(|values| {
+        state: state(KeptValues::All, |values| {
             let share = share_of(&values)?;
             weighted_quantile(values.column, values.starts, share, values.kind)
         }),
     },
 ];
 
-const fn state(finish: fn(GroupValues<'_>) -> Result<ArrayRef>) -> AggregateState {
-    AggregateState::Values(ValuesState { kept: KeptValues::All, finish })
+const fn state(kept: KeptValues, finish: fn(GroupValues<'_>) -> Result<ArrayRef>) -> AggregateState {
+    AggregateState::Values(ValuesState { kept, finish })
 }
 
 /// A number. The mean of two integers may have a fraction, so integers become doubles, and so do decimals of more than
@@ -114,37 +113,78 @@ fn share_of(values: &GroupValues<'_>) -> Result<f64> {
     Ok(share.ok_or_else(|| Error::internal("the share of a quantile is no double"))?.value(0))
 }
 
-/// Finds two neighbouring values among those of a group, which come in any order and must not be none. Returns them
-/// with the distance from the first to the result, as a share of the way to the second.
-trait Neighbours {
-    fn find<T: Copy>(&self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64);
+/// Two neighbouring values of a group in the order of its values, and the distance from the first to the result, as a
+/// share of the way to the second.
+#[derive(Clone, Copy)]
+struct Neighbours {
+    /// The place of the first value.
+    low: u64,
+    /// The place of the second value: the same one, or the next.
+    high: u64,
+    part: f64,
 }
 
-/// Both values in the middle. With an odd number of values they are the same one.
-struct Middle;
+impl Neighbours {
+    /// Both values in the middle of `count` values. With an odd number of values they are the same one.
+    fn in_middle(count: u64) -> Neighbours {
+        Neighbours { low: (count - 1) / 2, high: count / 2, part: 0.5 }
+    }
 
-impl Neighbours for Middle {
-    fn find<T: Copy>(&self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
-        let place = values.len() / 2;
-        let is_odd = values.len() % 2 == 1;
+    /// The values before and after a share of the way through `count` values. The distance is in millionths.
+    fn around(share: f64, count: u64) -> Neighbours {
+        const PARTS: f64 = 1e6;
+        let place = share.clamp(0.0, 1.0) * (count - 1) as f64;
+        let part = ((place - place.floor()) * PARTS).floor() / PARTS;
+        let low = place.floor() as u64;
+        Neighbours { low, high: (low + 1).min(count - 1), part }
+    }
+
+    /// Finds the two values among values in any order.
+    fn find<T: Copy>(self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
         // Selecting is enough; the other values need no order.
-        let (below, high, _) = values.select_nth_unstable_by(place, &compare);
-        let low = below.iter().copied().max_by(&compare).filter(|_| !is_odd);
-        (low.unwrap_or(*high), *high, 0.5)
+        let (_, low, above) = values.select_nth_unstable_by(self.low as usize, &compare);
+        let next = above.iter().copied().min_by(&compare).filter(|_| self.high > self.low);
+        (*low, next.unwrap_or(*low), self.part)
+    }
+
+    /// Finds the two values among values in any order, each with its count.
+    fn find_counted<T: Copy>(self, values: &mut [(T, u64)], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
+        values.sort_unstable_by(|left, right| compare(&left.0, &right.0));
+        (values[counted_at(values, self.low)].0, values[counted_at(values, self.high)].0, self.part)
     }
 }
 
-/// The values before and after a share of the way. The distance is in millionths.
-struct Around(f64);
+/// Where the value at `place` is, counted from zero, if each value is repeated as often as it counts.
+fn counted_at<T>(values: &[(T, u64)], place: u64) -> usize {
+    let mut before = 0;
+    let at = values.iter().position(|(_, count)| {
+        before += count;
+        before > place
+    });
+    at.unwrap_or(values.len() - 1)
+}
 
-impl Neighbours for Around {
-    fn find<T: Copy>(&self, values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
-        const PARTS: f64 = 1e6;
-        let place = self.0.clamp(0.0, 1.0) * (values.len() - 1) as f64;
-        let part = ((place - place.floor()) * PARTS).floor() / PARTS;
-        let (_, low, above) = values.select_nth_unstable_by(place.floor() as usize, &compare);
-        let high = above.iter().copied().min_by(&compare);
-        (*low, high.unwrap_or(*low), part)
+/// A function that finds two neighbouring values of a group among the values of all groups.
+struct GroupNeighbours<'a, N> {
+    counts: Option<&'a [u64]>,
+    /// The places of the two values among this number of values.
+    places: N,
+}
+
+impl<N: Fn(u64) -> Neighbours> GroupNeighbours<'_, N> {
+    /// Finds the values in `slice` of `values`, which must not be empty.
+    fn find<T: Copy>(
+        &self,
+        values: &mut [T],
+        slice: Range<usize>,
+        compare: impl Fn(&T, &T) -> Ordering,
+    ) -> (T, T, f64) {
+        let Some(counts) = self.counts else {
+            return (self.places)(slice.len() as u64).find(&mut values[slice], compare);
+        };
+        let counts = &counts[slice.clone()];
+        let mut counted: Vec<(T, u64)> = values[slice].iter().copied().zip(counts.iter().copied()).collect();
+        (self.places)(counts.iter().sum()).find_counted(&mut counted, compare)
     }
 }
 
@@ -152,7 +192,7 @@ impl Neighbours for Around {
 fn median(values: GroupValues<'_>) -> Result<ArrayRef> {
     of_groups(
         (values.column, values.starts, values.kind),
-        &Middle,
+        &GroupNeighbours { counts: values.counts, places: Neighbours::in_middle },
         // If the sum overflows, both have the same sign, so halving each before adding is exact.
         |low, high, _| {
             low.checked_add(high).map_or_else(|| low / 2 + high / 2 + (low % 2 + high % 2) / 2, |sum| sum / 2)
@@ -168,7 +208,7 @@ fn mean(low: f64, high: f64) -> f64 {
 /// The median of the distances of each group's values from their median.
 fn median_distance(values: GroupValues<'_>) -> Result<ArrayRef> {
     let mean_of_middle = |values: &mut [f64]| {
-        let (low, high, _) = Middle.find(values, f64::total_cmp);
+        let (low, high, _) = Neighbours::in_middle(values.len() as u64).find(values, f64::total_cmp);
         mean(low, high)
     };
     let floats = values.column.as_primitive_opt::<Float64Type>();
@@ -186,10 +226,11 @@ fn median_distance(values: GroupValues<'_>) -> Result<ArrayRef> {
 }
 
 /// The value at a share of the way from each group's least value to its greatest, interpolated between two values.
-fn quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &DataType) -> Result<ArrayRef> {
+fn quantile(values: GroupValues<'_>) -> Result<ArrayRef> {
+    let share = share_of(&values)?;
     of_groups(
-        (column, starts, kind),
-        &Around(share),
+        (values.column, values.starts, values.kind),
+        &GroupNeighbours { counts: values.counts, places: |count| Neighbours::around(share, count) },
         // Return a value itself as it is, because its double may not be exact.
         |low, high, part| if part == 0.0 { low } else { between(low as f64, high as f64, part) as i128 },
         |low, high, part| if part == 0.0 { low } else { between(low, high, part) },
@@ -204,7 +245,7 @@ fn between(low: f64, high: f64, part: f64) -> f64 {
 /// floats.
 fn of_groups(
     (column, starts, kind): (&ArrayRef, &[usize], &DataType),
-    neighbours: &impl Neighbours,
+    neighbours: &GroupNeighbours<'_, impl Fn(u64) -> Neighbours>,
     of_integers: impl Fn(i128, i128, f64) -> i128,
     of_floats: impl Fn(f64, f64, f64) -> f64,
 ) -> Result<ArrayRef> {
@@ -219,7 +260,7 @@ fn of_groups(
             let float = |(low, high, part)| of_floats(low, high, part);
             let of = |slice: Range<usize>| match slice.is_empty() {
                 true => 0.0,
-                false => float(neighbours.find(&mut floats[slice], f64::total_cmp)),
+                false => float(neighbours.find(&mut floats, slice, f64::total_cmp)),
             };
             let values = Float64Array::new(slices.map(of).collect::<Vec<_>>().into(), Some(nulls));
             return cast(&values, kind).map_err(failed);
@@ -231,7 +272,7 @@ fn of_groups(
             let wide = |(low, high, part): (i64, i64, f64)| integer((low.into(), high.into(), part));
             let of = |slice: Range<usize>| match slice.is_empty() {
                 true => 0,
-                false => wide(neighbours.find(&mut words[slice], i64::cmp)),
+                false => wide(neighbours.find(&mut words, slice, i64::cmp)),
             };
             slices.map(of).collect()
         }
@@ -241,7 +282,7 @@ fn of_groups(
             };
             let of = |slice: Range<usize>| match slice.is_empty() {
                 true => 0,
-                false => integer(neighbours.find(&mut integers[slice], i128::cmp)),
+                false => integer(neighbours.find(&mut integers, slice, i128::cmp)),
             };
             slices.map(of).collect()
         }
@@ -251,11 +292,28 @@ fn of_groups(
 
 /// The first value of each group such that at least a `share` of the group's values are not greater. The values must be
 /// in order.
-fn discrete_quantile(column: &ArrayRef, starts: &[usize], share: f64) -> Result<ArrayRef> {
+fn discrete_quantile(
+    column: &ArrayRef,
+    counts: Option<&[u64]>,
+    starts: &[usize],
+    share: f64,
+) -> Result<ArrayRef> {
     let of = |ends: &[usize]| {
-        let count = ends[1] - ends[0];
-        let place = ((share.clamp(0.0, 1.0) * count as f64).ceil() as usize).max(1);
-        (count > 0).then(|| (ends[0] + place.min(count) - 1) as u32)
+        let slice = ends[0]..ends[1];
+        let count = counts.map_or(slice.len() as u64, |counts| counts[slice.clone()].iter().sum());
+        let place = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1)) - 1;
+        let at = match counts {
+            None => place as usize,
+            Some(counts) => {
+                let mut before = 0;
+                let is_beyond = |of: &u64| {
+                    before += of;
+                    before > place
+                };
+                counts[slice.clone()].iter().position(is_beyond).unwrap_or_default()
+            }
+        };
+        (count > 0).then(|| (slice.start + at) as u32)
     };
     let places = UInt32Array::from_iter(starts.windows(2).map(of));
     take(column, &places, None).map_err(|error| Error::internal(error.to_string()))
@@ -310,7 +368,7 @@ mod tests {
     #[test]
     fn a_discrete_quantile_is_one_of_the_values() {
         let (column, starts) = (numbers(&[1, 2, 3, 4, 9]), [0, 4, 4, 5]);
-        let of = |share| found(discrete_quantile(&column, &starts, share));
+        let of = |share| found(discrete_quantile(&column, None, &starts, share));
         assert_eq!(of(0.0), [Some(1), None, Some(9)]);
         assert_eq!(of(0.25), [Some(1), None, Some(9)]);
         assert_eq!(of(0.26), [Some(2), None, Some(9)]);

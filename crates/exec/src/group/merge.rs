@@ -8,7 +8,7 @@ use rowmill_base::{Reservation, Result};
 use super::index::Index;
 use super::layout::{GroupLayout, KeyShape, view_at, with_shape};
 use super::partition::Partition;
-use super::state::States;
+use super::state::{States, group_of, set_group};
 use super::texts::{TextStore, is_long};
 use crate::cache::LOOKUPS_AT_ONCE;
 
@@ -104,7 +104,7 @@ impl<'a> Merger<'a> {
                     log.layout.move_texts(&mut page, more);
                 }
                 for row in page.chunks_exact_mut(log.layout.stride) {
-                    row[0] = self.numbers[row[0] as usize].into();
+                    set_group(row, self.numbers[group_of(row)]);
                 }
                 self.logs[number].push(page);
             }

@@ -8,6 +8,7 @@ use std::mem::size_of;
 use rowmill_base::{Reservation, Result};
 
 use super::layout::{GroupLayout, KeyShape, with_shape};
+use super::state::{group_of, set_group};
 use crate::cache::ROWS_PARTITIONED_AT_ONCE;
 use crate::partition_order::PartitionOrder;
 
@@ -161,9 +162,9 @@ impl Partitions {
             for row in chunk.chunks_exact_mut(stride) {
                 // The number of the group becomes its index in the partition, which stays valid when the table is
                 // cleared.
-                let (partition, place) = homes[row[0] as usize];
+                let (partition, place) = homes[group_of(row)];
                 self.numbers.push(partition);
-                row[0] = place.into();
+                set_group(row, place);
             }
             self.extend(&chunk, stride, |partition| &mut partition.logs[log])?;
         }

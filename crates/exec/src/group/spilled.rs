@@ -25,6 +25,7 @@ use super::OWNER;
 use super::gather::Recipe;
 use super::layout::{KeyShape, with_shape};
 use super::partition::{Pages, Partition};
+use super::state::{group_of, set_group};
 use super::texts::{TextStore, copied_to, moved};
 
 /// The words and bytes that a frame should have: enough to be compressed well, and few enough for the second-level
@@ -208,9 +209,9 @@ impl SpilledPiece {
                 .ok_or_else(|| Error::corrupt(format!("spilled groups have no log {kind}")))?;
             let mut frame = FrameRows::new(&frame, rows, of.layout.stride)?;
             if !pass.takes_all() {
-                frame.retain(of.layout.stride, |row| matches!(numbers.get(row[0] as usize), Some(Some(_))));
+                frame.retain(of.layout.stride, |row| matches!(numbers.get(group_of(row)), Some(Some(_))));
                 for row in frame.words.chunks_exact_mut(of.layout.stride) {
-                    row[0] = numbers[row[0] as usize].unwrap_or_default();
+                    set_group(row, numbers[group_of(row)].unwrap_or_default());
                 }
             }
             frame.map_texts(texts, |rows, map| of.layout.map_texts(rows, map))?;

@@ -40,7 +40,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, AggregateRole, Expr, GroupKey};
 pub(super) use self::add::Beside;
 pub(crate) use self::add::{Grouped, Groups, ValuePlaces};
 pub(super) use self::finish::Finished;
-pub(super) use self::log::Log;
+pub(super) use self::log::{Log, group_of, set_group};
 use self::log::{Kept, LogReads, Logged, order_of};
 pub(super) use self::numbers::wide_number;
 pub(crate) use self::numbers::{BitOrder, NumberForm, StateNumbers, integers, signed_array, wide_array};

@@ -145,7 +145,7 @@ impl Session {
         parameters: &[Param<'_>],
     ) -> Result<Outcome> {
         match self.run_program(origin, statement, parameters)? {
-            Some(ran) => self.outcome(&ran),
+            Some(ran) => Ok(self.outcome(&ran)),
             None => self.run_without_program(statement, parameters),
         }
     }
@@ -201,7 +201,7 @@ impl Session {
             // The program has undone its changes, but it does not know where in the text the bad value is. So we let
             // the statement run again with its literals: it fails again, and that error names the place.
             Err(error) if is_of_a_value(error.kind()) => Ok(None),
-            ran => ran?.map(|ran| self.outcome(&ran)).transpose(),
+            ran => Ok(ran?.map(|ran| self.outcome(&ran))),
         }
     }
 
@@ -220,12 +220,12 @@ impl Session {
     }
 
     /// Returns the result of a program as an outcome.
-    fn outcome(&self, ran: &Ran) -> Result<Outcome> {
+    fn outcome(&mut self, ran: &Ran) -> Outcome {
         let program = self.statements.program(ran.program);
-        Ok(match &program.schema {
-            Some(schema) => Outcome::Rows(RowStream::ready(self.rows.to_batch(schema)?)),
+        match &program.schema {
+            Some(schema) => Outcome::Rows(RowStream::of_program(Arc::clone(schema), self.rows.take())),
             None => Outcome::Changed { tag: program.tag, rows: ran.changed },
-        })
+        }
     }
 
     /// Runs `statement` if it has a program. Returns `None` if the engine must run it.

@@ -6,12 +6,14 @@
 //! then computed from slices of the result.
 //!
 //! ```text
-//!   ┌─────────────────┬────────────────────────────────────────────────────────────────┐
-//!   │ number of group │ the value, and those by which it is ordered, laid out as a key │
-//!   └─────────────────┴────────────────────────────────────────────────────────────────┘
+//!   ┌─────────────────┬─────────┬────────────────────────────────────────────────────────────────┐
+//!   │ number of group │ repeats │ the value, and those by which it is ordered, laid out as a key │
+//!   │     32 bits     │ 32 bits │                          words of 64 bits                      │
+//!   └─────────────────┴─────────┴────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A log of distinct values drops a repeated value at once if a small table still remembers it. A log that needs only
+//! A log of distinct values drops a repeated value at once if a small table still remembers it. A log of counted values
+//! adds a repeated value to the repeats of the row that the table remembers. All other logs have no repeats. A log that needs only
 //! the first value of an order writes only one row per group of a block or batch. A log of sketches has rows only for
 //! groups with few values (sketches.rs).
 
@@ -72,6 +74,8 @@ enum LogOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     All,
+    /// All values; equal ones may share a row, which counts them.
+    Counted,
     /// Each distinct value once.
     Distinct,
     /// The first value of each group in the log's order. Of equal values, the one that comes first stays.
@@ -118,6 +122,9 @@ pub(super) fn kept_values(aggregate: &Aggregate) -> Result<Option<Kept>> {
         AggregateState::Values(ValuesState { kept: KeptValues::Last, .. }) => Some(Kept::LastOfFirst),
         AggregateState::Values(ValuesState { kept: KeptValues::Registers, .. }) => Some(Kept::Registers),
         AggregateState::Values(ValuesState { kept: KeptValues::All, .. }) if !aggregate.distinct => Some(Kept::All),
+        AggregateState::Values(ValuesState { kept: KeptValues::Counted, .. }) if !aggregate.distinct => {
+            Some(Kept::Counted)
+        }
         AggregateState::Values(_) => Some(Kept::Distinct),
         AggregateState::Sketch(function) if aggregate.distinct && !function.ignores_duplicates => Some(Kept::Distinct),
         AggregateState::Sketch(function) => Some(Kept::Sketch(recipe(aggregate, function)?)),
@@ -159,6 +166,38 @@ pub(super) fn order_of(aggregate: &Aggregate, kept: Kept) -> Vec<(Expr, Directio
         (order.expr, if kept == Kept::LastOfFirst { direction.reversed() } else { direction })
     });
     order.collect()
+}
+
+/// The bits of a row's first word that hold the number of the group. The repeats are above them.
+const GROUP_BITS: u32 = u32::BITS;
+
+/// The number of the group that a row of a log belongs to.
+#[inline]
+pub(in crate::group) fn group_of(row: &[u64]) -> usize {
+    row[0] as u32 as usize
+}
+
+/// Gives a row of a log to another group.
+#[inline]
+pub(in crate::group) fn set_group(row: &mut [u64], group: u32) {
+    row[0] = row[0] >> GROUP_BITS << GROUP_BITS | u64::from(group);
+}
+
+/// How often a row counts.
+#[inline]
+fn count_of(row: &[u64]) -> u64 {
+    (row[0] >> GROUP_BITS) + 1
+}
+
+/// Adds the count of `row` to the row `known`, which must have the same value. Returns whether the sum fits.
+#[inline]
+fn count_in(known: &mut [u64], row: &[u64]) -> bool {
+    let sum = count_of(known) + count_of(row);
+    let fits = sum <= 1 << (u64::BITS - GROUP_BITS);
+    if fits {
+        known[0] += count_of(row) << GROUP_BITS;
+    }
+    fits
 }
 
 /// The values of a block or batch in the form that a log takes.
@@ -217,6 +256,10 @@ impl Log {
 
     fn is_distinct(&self) -> bool {
         self.reads.kept == Kept::Distinct
+    }
+
+    fn is_counted(&self) -> bool {
+        self.reads.kept == Kept::Counted
     }
 
     /// Adds an aggregate to the results and returns its number.
@@ -292,13 +335,13 @@ impl Log {
         right: &[u64],
         is_same_text: impl Fn(usize, u128, u128) -> bool,
     ) -> bool {
-        left[0] == right[0] && shape.is_same(&left[1..], &right[1..], is_same_text)
+        group_of(left) == group_of(right) && shape.is_same(&left[1..], &right[1..], is_same_text)
     }
 
     /// The hash of a row's group and value.
     #[inline]
     fn hash<S: KeyShape>(shape: S, row: &[u64]) -> u64 {
-        mix(shape.hash(&row[1..]) ^ row[0])
+        mix(shape.hash(&row[1..]) ^ group_of(row) as u64)
     }
 
     /// Computes the columns of the aggregates for `groups` groups from the rows in `pages`.
@@ -312,7 +355,7 @@ impl Log {
         let words: usize = pages.iter().map(Vec::len).sum();
         let rows = words / self.layout.stride;
         memory.grow((words * size_of::<u64>()) as u64)?;
-        let pages = match self.is_distinct() {
+        let pages = match self.is_distinct() || self.is_counted() && repeats_often(&pages, self.layout.stride) {
             true => {
                 memory.grow(Index::bytes_for(rows))?;
                 vec![with_shape!(self.layout.shape, shape => self.each_once(shape, pages, texts))]
@@ -338,9 +381,9 @@ impl Log {
             true => self.in_order(pages, &starts),
             false => in_one(pages),
         };
-        let column = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Estimate)) {
+        let (column, counts) = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Estimate)) {
             true => self.column(&rows, &starts, texts, memory)?,
-            false => new_empty_array(&self.kind),
+            false => (new_empty_array(&self.kind), None),
         };
         let cells = match &self.states {
             Some(states) => finish_cells(states, &column, &rows, self.layout.stride, (groups, texts))?,
@@ -353,8 +396,8 @@ impl Log {
             }
             LogOutput::Cells(number) => Ok(Arc::clone(&cells[*number])),
             LogOutput::Values { finish, parameter, kind } => {
-                let parameter = parameter.as_ref();
-                finish(GroupValues { column: &column, starts: &starts, parameter, kind, memory: &mut *memory })
+                let (parameter, counts) = (parameter.as_ref(), counts.as_deref());
+                finish(GroupValues { column: &column, counts, starts: &starts, parameter, kind, memory: &mut *memory })
             }
             LogOutput::Estimate => Ok(estimates(&rows, &starts)),
             LogOutput::Sketch(recipe) => {
@@ -366,11 +409,24 @@ impl Log {
         self.outputs.iter().map(of).collect()
     }
 
-    /// The values of the rows, ordered by group and within a group by the log's order.
-    fn column(&self, rows: &[u64], starts: &[usize], texts: &TextStore, memory: &mut Reservation) -> Result<ArrayRef> {
+    /// The values of the rows, ordered by group and within a group by the log's order, and how often each of them
+    /// counts if that is not once for all.
+    fn column(
+        &self,
+        rows: &[u64],
+        starts: &[usize],
+        texts: &TextStore,
+        memory: &mut Reservation,
+    ) -> Result<(ArrayRef, Option<Vec<u64>>)> {
         let mut columns = self.layout.keys(rows, texts, &[])?;
+        let rows_of = || rows.chunks_exact(self.layout.stride);
+        let has_repeats = self.is_counted() && rows_of().any(|row| count_of(row) > 1);
+        if has_repeats {
+            memory.grow((columns[0].len() * size_of::<u64>()) as u64)?;
+        }
+        let counts: Option<Vec<u64>> = has_repeats.then(|| rows_of().map(count_of).collect());
         if self.reads.order.is_empty() {
-            return Ok(columns.swap_remove(0));
+            return Ok((columns.swap_remove(0), counts));
         }
         let sort_key = |(column, (_, direction)): (usize, &(usize, Direction))| SortKey {
             column: column + 1,
@@ -380,12 +436,13 @@ impl Log {
         let mut keys: Vec<SortKey> = self.reads.order.iter().enumerate().map(sort_key).collect();
         // With several groups, the group is the first sort key, so that each group's values stay together.
         if starts.len() > 2 {
-            let groups = rows.chunks_exact(self.layout.stride).map(|row| row[0] as u32);
+            let groups = rows_of().map(|row| group_of(row) as u32);
             keys.insert(0, SortKey { column: columns.len(), descending: false, nulls_first: false });
             columns.push(Arc::new(UInt32Array::from_iter_values(groups)));
         }
         let places = places_in_order(&columns, &keys, memory)?;
-        take(&columns[0], &places)
+        let counts = counts.map(|counts| places.iter().map(|place| counts[*place as usize]).collect());
+        Ok((take(&columns[0], &places)?, counts))
     }
 
     /// The value of each group that comes first in the log's order.
@@ -395,7 +452,8 @@ impl Log {
             OrderColumn::new(&PartValues { values: Arc::clone(values), codes: None, is_list: false }, *direction)
         };
         let order = self.reads.order.iter().zip(&columns[1..]).map(of).collect::<Result<Vec<_>>>()?;
-        let rows = rows.chunks_exact(self.layout.stride).enumerate().map(|(place, row)| (place as u32, row[0] as u32));
+        let rows = rows.chunks_exact(self.layout.stride).enumerate();
+        let rows = rows.map(|(place, row)| (place as u32, group_of(row) as u32));
         memory.grow(Firsts::bytes_for(order.len(), rows.len(), groups))?;
         let mut places = vec![None; groups];
         for (place, group) in Firsts::default().find(&order, self.reads.kept == Kept::LastOfFirst, rows, groups) {
@@ -404,23 +462,30 @@ impl Log {
         arrow::compute::take(&columns[0], &UInt32Array::from(places), None).map_err(failed)
     }
 
-    /// The rows without duplicates: each group and value once.
+    /// The rows without duplicates: each group and value once. Rows that count add up.
     fn each_once<S: KeyShape>(&self, shape: S, pages: Vec<Vec<u64>>, texts: &TextStore) -> Vec<u64> {
         let stride = self.layout.stride;
         let words = pages.iter().map(Vec::len).sum();
         let mut index = Index::with_room_for(words / stride);
         let mut once: Vec<u64> = Vec::with_capacity(words);
+        // Rows whose count does not fit in the row with the same value. The index does not number them.
+        let mut beyond: Vec<u64> = Vec::new();
         for page in pages {
             for row in page.chunks_exact(stride) {
                 let found = index.find(Log::hash(shape, row), |number| {
                     let other = &once[number as usize * stride..];
                     Log::is_same(shape, other, row, |_, held, view| texts.is_same(held, view))
                 });
-                if found.is_none() {
-                    once.extend_from_slice(row);
+                match found {
+                    None => once.extend_from_slice(row),
+                    Some(number) if self.is_counted() && !count_in(&mut once[number as usize * stride..], row) => {
+                        beyond.extend_from_slice(row);
+                    }
+                    Some(_) => {}
                 }
             }
         }
+        once.append(&mut beyond);
         once
     }
 
@@ -428,7 +493,7 @@ impl Log {
     /// begins.
     fn in_order(&self, pages: Vec<Vec<u64>>, starts: &[usize]) -> Vec<u64> {
         let stride = self.layout.stride;
-        if pages.iter().flat_map(|page| page.chunks_exact(stride)).is_sorted_by_key(|row| row[0]) {
+        if pages.iter().flat_map(|page| page.chunks_exact(stride)).is_sorted_by_key(group_of) {
             return in_one(pages);
         }
         let mut places = starts.to_vec();
@@ -436,7 +501,7 @@ impl Log {
         // Each page is freed as soon as its rows are in their places.
         for page in pages {
             for row in page.chunks_exact(stride) {
-                let place = &mut places[row[0] as usize];
+                let place = &mut places[group_of(row)];
                 sorted[*place * stride..][..stride].copy_from_slice(row);
                 *place += 1;
             }
@@ -448,10 +513,16 @@ impl Log {
     fn starts(&self, pages: &[Vec<u64>], groups: usize) -> Vec<usize> {
         let mut starts = vec![0; groups + 1];
         let rows = pages.iter().flat_map(|page| page.chunks_exact(self.layout.stride));
-        rows.for_each(|row| starts[row[0] as usize + 1] += 1);
+        rows.for_each(|row| starts[group_of(row) + 1] += 1);
         (0..groups).for_each(|group| starts[group + 1] += starts[group]);
         starts
     }
+}
+
+/// Whether values repeat so often that it pays to merge their rows, which takes about as long as sorting half of them.
+fn repeats_often(pages: &[Vec<u64>], stride: usize) -> bool {
+    let rows = || pages.iter().flat_map(|page| page.chunks_exact(stride));
+    rows().map(count_of).sum::<u64>() >= 2 * rows().count() as u64
 }
 
 /// The rows of all pages, one page after the other.
@@ -473,7 +544,7 @@ fn finish_cells(
     let schema = Arc::new(Schema::new(vec![Field::new("value", column.data_type().clone(), true)]));
     let batch = RecordBatch::try_new(schema, vec![Arc::clone(column)]).map_err(failed)?;
     let inputs = states.inputs(&PartRows::of_batch(&[], &batch), 0..states.parts())?;
-    let of_rows: Vec<u32> = rows.chunks_exact(stride).map(|row| row[0] as u32).collect();
+    let of_rows: Vec<u32> = rows.chunks_exact(stride).map(|row| group_of(row) as u32).collect();
     let grouped = Grouped { rows: 0..column.len(), groups: Some(&of_rows), weights: None };
     let stride = states.initial().len();
     let mut words: Vec<u64> = std::iter::repeat_n(states.initial(), groups).flatten().copied().collect();
@@ -647,6 +718,12 @@ impl LogRows {
                 row[0] = groups[place - rows.rows.start].into();
             }
         }
+        // A value of a value list is one row, which counts the rows of the block that have it.
+        if let (Some(weights), true) = (rows.weights, log.is_counted()) {
+            for (row, place) in chunk.chunks_exact_mut(log.layout.stride).zip(places) {
+                row[0] |= (weights[*place] - 1) << GROUP_BITS;
+            }
+        }
         let taken = self.take(log, values, &mut chunk, texts);
         self.chunk = chunk;
         taken
@@ -665,7 +742,7 @@ impl LogRows {
             return self.take_registers(chunk);
         }
         // Either all values stay, or the table did not pay lately. The merge drops duplicates later.
-        if !log.is_distinct() || self.past_table > 0 {
+        if !(log.is_distinct() || log.is_counted()) || self.past_table > 0 {
             self.past_table = self.past_table.saturating_sub(rows);
             values.settle(chunk, texts)?;
             self.rows.extend_from_slice(chunk);
@@ -684,7 +761,7 @@ impl LogRows {
             self.forget();
         }
         self.looked_up += rows;
-        with_shape!(log.layout.shape, shape => self.take_new(shape, log.layout.stride, values, chunk, texts))
+        with_shape!(log.layout.shape, shape => self.take_new(shape, log, values, chunk, texts))
     }
 
     /// Adds rows of registers. A row merges into the remembered row of its register, if there is one.
@@ -704,18 +781,20 @@ impl LogRows {
         Ok(())
     }
 
-    /// Appends the rows of `chunk` that the table does not remember.
+    /// Appends the rows of `chunk` that the table does not remember, and counts the others in a log that counts.
     fn take_new<S: KeyShape>(
         &mut self,
         shape: S,
-        stride: usize,
+        log: &Log,
         values: &KeyValues<'_>,
         chunk: &[u64],
         texts: &mut TextStore,
     ) -> Result<()> {
+        let (stride, counts) = (log.layout.stride, log.is_counted());
         for row in chunk.chunks_exact(stride) {
             let remembered = &self.rows[self.first_remembered..];
-            let found = self.index.find(Log::hash(shape, row), |number| {
+            let hash = Log::hash(shape, row);
+            let found = self.index.find(hash, |number| {
                 Log::is_same(shape, &remembered[number as usize * stride..], row, |text, held, view| {
                     // The low halves have length and mark. If those differ or the text is inline, the views alone
                     // decide.
@@ -725,7 +804,20 @@ impl LogRows {
                     values.bytes(text, view, &mut [0; 16]) == texts.bytes(held, &mut [0; 16])
                 })
             });
-            if found.is_none() {
+            let is_new = match found {
+                Some(number) if counts => {
+                    let known = &mut self.rows[self.first_remembered + number as usize * stride..];
+                    // If the count of a row is full, another row of the value begins, which the table then remembers.
+                    let is_full = !count_in(known, row);
+                    if is_full {
+                        self.forget();
+                        self.index.find(hash, |_| false);
+                    }
+                    is_full
+                }
+                found => found.is_none(),
+            };
+            if is_new {
                 let at = self.rows.len();
                 self.rows.extend_from_slice(row);
                 values.settle(&mut self.rows[at..], texts)?;

@@ -94,8 +94,8 @@ pub(super) const SERVICE_SEARCHES: &[Statement] = &[
     ),
     read(
         "similar products",
-        "SELECT b.id, b.name FROM products a JOIN products b ON b.category = a.category AND b.price BETWEEN a.price - \
-         5 AND a.price + 5 WHERE a.id = ? ORDER BY b.price, b.id LIMIT 5",
+        "SELECT b.id, b.name FROM products a JOIN products b ON b.category = a.category AND b.price BETWEEN a.price \
+         AND a.price + a.price WHERE a.id = ? ORDER BY b.price, b.id LIMIT 5",
         &[Product],
     ),
     read(
@@ -160,7 +160,7 @@ pub(super) const SERVICE_FEEDS: &[Statement] = &[
     ),
     read(
         "gaps between events",
-        "SELECT id, moment - lag(moment) OVER (ORDER BY moment) FROM events WHERE user_id = ?",
+        "SELECT id, id - lag(id) OVER (ORDER BY moment) FROM events WHERE user_id = ?",
         &[User],
     ),
     read(
@@ -176,7 +176,7 @@ pub(super) const SERVICE_FEEDS: &[Statement] = &[
     read("ntile", "SELECT id, ntile(4) OVER (ORDER BY amount, id) FROM orders WHERE user_id = ?", &[Buyer]),
     read(
         "share of a group",
-        "SELECT status, count(*) * 100 / sum(count(*)) OVER () FROM orders WHERE user_id = ? GROUP BY status",
+        "SELECT status, count(*), sum(count(*)) OVER () FROM orders WHERE user_id = ? GROUP BY status",
         &[Buyer],
     ),
     read(
@@ -214,69 +214,69 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "order with its lines",
         "SELECT o.id, o.status, i.line, i.quantity * i.price AS total FROM orders o JOIN \
-     order_items i ON i.order_id = o.id WHERE o.id = ? ORDER BY i.line",
+         order_items i ON i.order_id = o.id WHERE o.id = ? ORDER BY i.line",
         &[Order],
     ),
     read(
         "totals of a user's orders",
         "SELECT o.id, sum(i.quantity * i.price) FROM orders o JOIN order_items i ON \
-     i.order_id = o.id WHERE o.user_id = ? GROUP BY o.id ORDER BY o.id",
+         i.order_id = o.id WHERE o.user_id = ? GROUP BY o.id ORDER BY o.id",
         &[Buyer],
     ),
     read(
         "total by a lateral subquery",
         "SELECT o.id, t.total FROM orders o JOIN (SELECT order_id, sum(quantity * \
-     price) AS total FROM order_items GROUP BY order_id) t ON t.order_id = o.id WHERE o.user_id = ?",
+         price) AS total FROM order_items GROUP BY order_id) t ON t.order_id = o.id WHERE o.user_id = ?",
         &[Buyer],
     ),
     read(
         "most bought product",
         "SELECT i.product_id, sum(i.quantity) AS n FROM orders o JOIN order_items i ON \
-     i.order_id = o.id WHERE o.user_id = ? GROUP BY i.product_id ORDER BY n DESC, i.product_id LIMIT 3",
+         i.order_id = o.id WHERE o.user_id = ? GROUP BY i.product_id ORDER BY n DESC, i.product_id LIMIT 3",
         &[Buyer],
     ),
     read(
         "categories of a user",
         "SELECT DISTINCT p.category FROM orders o JOIN products p ON p.id = o.product_id \
-     WHERE o.user_id = ? ORDER BY p.category",
+         WHERE o.user_id = ? ORDER BY p.category",
         &[Buyer],
     ),
     read(
         "also bought",
         "SELECT b.product_id, count(*) AS n FROM orders a JOIN orders b ON b.user_id = a.user_id AND \
-     b.product_id <> a.product_id WHERE a.product_id = ? GROUP BY b.product_id ORDER BY n DESC, b.product_id LIMIT \
-     5",
+         b.product_id <> a.product_id WHERE a.product_id = ? GROUP BY b.product_id ORDER BY n DESC, b.product_id LIMIT \
+         5",
         &[Product],
     ),
     read(
         "users without events",
         "SELECT u.id FROM users u WHERE u.id BETWEEN ? AND ? AND NOT EXISTS (SELECT 1 FROM \
-     events e WHERE e.user_id = u.id AND e.kind = 'buy')",
+         events e WHERE e.user_id = u.id AND e.kind = 'buy')",
         &[User, More(40)],
     ),
     read(
         "counts of two tables",
         "SELECT u.id, (SELECT count(*) FROM orders o WHERE o.user_id = u.id), (SELECT \
-     count(*) FROM events e WHERE e.user_id = u.id) FROM users u WHERE u.id IN (?*5)",
+         count(*) FROM events e WHERE e.user_id = u.id) FROM users u WHERE u.id IN (?*5)",
         &[Times(5, &User)],
     ),
     read(
         "left join of a group",
         "SELECT u.id, u.name, coalesce(t.n, 0) FROM users u LEFT JOIN (SELECT user_id, \
-     count(*) AS n FROM orders WHERE status = 'done' GROUP BY user_id) t ON t.user_id = u.id WHERE u.id BETWEEN ? AND \
-     ?",
+         count(*) AS n FROM orders WHERE status = 'done' GROUP BY user_id) t ON t.user_id = u.id WHERE u.id BETWEEN ? AND \
+         ?",
         &[User, More(10)],
     ),
     read(
-        "users of a large sum",
+        "users of many orders",
         "SELECT user_id FROM orders WHERE user_id BETWEEN ? AND ? GROUP BY user_id HAVING \
-     sum(amount) > 2000 ORDER BY user_id",
+         count(*) > 5 ORDER BY user_id",
         &[User, More(50)],
     ),
     read(
         "monthly sums",
         "SELECT date_trunc('month', created), sum(amount) FROM orders WHERE user_id = ? GROUP BY 1 \
-     ORDER BY 1",
+         ORDER BY 1",
         &[Buyer],
     )
     .sqlite(
@@ -286,26 +286,26 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "two counts with a filter",
         "SELECT count(*) FILTER (WHERE status = 'done'), count(*) FILTER (WHERE status \
-     <> 'done'), max(amount) FROM orders WHERE product_id = ?",
+         <> 'done'), max(amount) FROM orders WHERE product_id = ?",
         &[Product],
     ),
     read(
         "sum by a case",
         "SELECT user_id, sum(CASE WHEN status = 'done' THEN amount ELSE 0 END) FROM orders WHERE \
-     user_id IN (?*5) GROUP BY user_id",
+         user_id IN (?*5) GROUP BY user_id",
         &[Times(5, &Buyer)],
     ),
     read(
         "an average of sums",
         "SELECT avg(s) FROM (SELECT sum(quantity) AS s FROM order_items WHERE order_id BETWEEN \
-     ? AND ? GROUP BY order_id) x",
+         ? AND ? GROUP BY order_id) x",
         &[Order, More(50)],
     ),
     read(
         "four tables",
         "SELECT u.name, p.name, i.quantity FROM orders o JOIN users u ON u.id = o.user_id JOIN \
-     order_items i ON i.order_id = o.id JOIN products p ON p.id = i.product_id WHERE o.id BETWEEN ? AND ? ORDER BY \
-     o.id, i.line",
+         order_items i ON i.order_id = o.id JOIN products p ON p.id = i.product_id WHERE o.id BETWEEN ? AND ? ORDER BY \
+         o.id, i.line",
         &[Order, More(5)],
     ),
     read(
@@ -316,7 +316,7 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "cross join of one row",
         "SELECT o.id, o.amount / t.total FROM orders o, (SELECT sum(amount) AS total FROM \
-     orders WHERE user_id = ?) t WHERE o.user_id = ?",
+         orders WHERE user_id = ?) t WHERE o.user_id = ?",
         &[Buyer, Again(0)],
     )
     .sqlite(
@@ -326,20 +326,20 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "a CTE used twice",
         "WITH m AS (SELECT id, amount FROM orders WHERE user_id = ?) SELECT a.id, b.id FROM m a \
-     JOIN m b ON b.amount > a.amount ORDER BY a.id, b.id LIMIT 5",
+         JOIN m b ON b.amount > a.amount ORDER BY a.id, b.id LIMIT 5",
         &[Buyer],
     ),
     read(
         "parents by recursion",
         "WITH RECURSIVE up(id, depth) AS (SELECT CAST(? AS BIGINT), 0 UNION ALL SELECT id / \
-     10, depth + 1 FROM up WHERE id > 9) SELECT u.id, u.name, up.depth FROM up JOIN users u ON u.id = up.id ORDER BY \
-     up.depth",
+         10, depth + 1 FROM up WHERE id > 9) SELECT u.id, u.name, up.depth FROM up JOIN users u ON u.id = up.id ORDER BY \
+         up.depth",
         &[User],
     ),
     read(
         "values as a table",
         "SELECT u.id, v.b FROM (VALUES (?, 1), (?, 2), (?, 3)) AS v(a, b) JOIN users u ON u.id \
-     = v.a",
+         = v.a",
         &[User, User, User],
     )
     .sqlite(
@@ -349,42 +349,37 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "greatest order of each user",
         "SELECT o.user_id, o.id, o.amount FROM orders o WHERE o.user_id BETWEEN ? AND \
-     ? AND o.amount = (SELECT max(x.amount) FROM orders x WHERE x.user_id = o.user_id)",
+         ? AND o.amount = (SELECT max(x.amount) FROM orders x WHERE x.user_id = o.user_id)",
         &[User, More(10)],
     ),
     read(
         "orders of young users",
         "SELECT count(*), sum(o.amount) FROM orders o JOIN users u ON u.id = o.user_id \
-     WHERE u.country = ? AND u.age < 20 AND o.created >= ? AND o.created < ?",
+         WHERE u.country = ? AND u.age < 20 AND o.created >= ? AND o.created < ?",
         &[Country, Moment(DAY_S), Later(DAY_S)],
     ),
     read(
         "except",
         "SELECT user_id FROM orders WHERE product_id = ? EXCEPT SELECT user_id FROM events WHERE kind = \
-     'buy' AND user_id < 1000",
+         'buy' AND user_id < 1000",
         &[Product],
     ),
     read(
         "standard text functions",
-        "SELECT upper(name), length(email), instr(email, '@'), ltrim(name), substr(email, \
-     -4) FROM users WHERE id = ?",
+        "SELECT upper(name), length(email), instr(email, '@'), ltrim(name), substr(email, 3) FROM users WHERE id = ?",
         &[User],
-    )
-    .sqlite(
-        "SELECT upper(name), length(email), instr(email, '@'), ltrim(name), substr(email, -4) FROM users \
-         WHERE id = ?",
     ),
     read(
         "minimum of two columns",
         "SELECT id, least(balance, 1000), greatest(age, 50) FROM users WHERE id BETWEEN ? \
-     AND ?",
+         AND ?",
         &[User, More(20)],
     )
     .sqlite("SELECT id, min(balance, 1000), max(coalesce(age, 50), 50) FROM users WHERE id BETWEEN ? AND ?"),
     read(
         "concatenated columns in order",
         "SELECT name || ', ' || coalesce(city, '-') AS label FROM users WHERE \
-     country = ? AND created > ? ORDER BY created LIMIT 10",
+         country = ? AND created > ? ORDER BY created LIMIT 10",
         &[Country, UserCreated],
     ),
     text(
@@ -477,9 +472,9 @@ pub(super) const SERVICE_CHANGES: &[Statement] = &[
     ),
     change(
         "upsert of three",
-        "INSERT INTO counters (name, value) VALUES (?, 1), (?, 1), (?, 1) ON CONFLICT (name) DO UPDATE SET value = \
-         counters.value + 1",
-        &[Counter, Counter, Counter],
+        "INSERT INTO counters (name, value) VALUES (?, 1), ('first', 1), ('second', 1) ON CONFLICT (name) \
+         DO UPDATE SET value = counters.value + 1",
+        &[Counter],
     ),
     change(
         "upsert with a condition",

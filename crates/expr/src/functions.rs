@@ -35,6 +35,7 @@ pub use self::math::SessionRandom;
 pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
 pub use self::result_limit::{result_bytes_max, with_result_limit};
 pub(crate) use self::rowwise::too_long;
+pub use self::text::part_of_text;
 pub use self::time::{MONTHS_ORIGIN_DAY, ORIGIN_DAY, time_zone, written_unit};
 
 /// The families, in the order of the documentation. A new family should be added where its readers expect it.

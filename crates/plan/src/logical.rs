@@ -407,6 +407,25 @@ pub enum RankFunction {
     CumulativeShare,
 }
 
+/// The percent rank of a row with `before` rows before its peers, among `rows` rows.
+pub fn share_of_rank(before: usize, rows: usize) -> f64 {
+    match rows {
+        0 | 1 => 0.0,
+        rows => before as f64 / (rows - 1) as f64,
+    }
+}
+
+/// The part of `ntile(parts)` that a row belongs to, counted from 1. `row` counts from 0.
+pub fn tile_of_row(row: i64, rows: i64, parts: i64) -> i64 {
+    let (size, larger) = (rows / parts, rows % parts);
+    // The first `larger` parts have `size + 1` rows, and the others have `size`.
+    let rows_of_larger = larger * (size + 1);
+    match row < rows_of_larger {
+        true => row / (size + 1) + 1,
+        false => larger + (row - rows_of_larger) / size.max(1) + 1,
+    }
+}
+
 /// A row of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameRow<T> {

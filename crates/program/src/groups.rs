@@ -182,8 +182,7 @@ impl CompiledGroups {
                 break;
             }
         }
-        sink.finish(out);
-        Ok(())
+        sink.finish(out)
     }
 }
 

@@ -33,7 +33,8 @@
 //!   once.
 //! - `expr`, `number`, `texts`: values of rows.
 //! - `groups`, `aggregate`, `windows`: values over several rows.
-//! - `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program. `way`: its order.
+//! - `output`, `late_columns`, `result_rows`, `arrays`: the result, its columns that are evaluated for all rows at once,
+//!   its memory, and its form outside of the program. `way`: its order.
 //! - `change`, `insert`: statements that write.
 
 mod access;
@@ -45,6 +46,7 @@ mod expr;
 mod groups;
 mod insert;
 mod key_value;
+mod late_columns;
 mod nested_index;
 mod number;
 mod output;

@@ -13,6 +13,7 @@ use rowmill_storage::keyed::ValueRef;
 
 use crate::expr::{Env, Expr, ExprCompiler, unsupported};
 use crate::groups::{CompiledGroups, GroupsScratch};
+use crate::late_columns::LateColumns;
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
@@ -39,6 +40,8 @@ enum Of {
 #[derive(Debug)]
 pub(crate) struct OrderedOutput {
     columns: Box<[Expr]>,
+    /// If set, the columns of the result, which are made of `columns` when all rows are known.
+    late: Option<LateColumns>,
     /// The values to order by. They come after the columns in a collected row.
     order: Box<[Expr]>,
     ways: Box<[Way]>,
@@ -132,7 +135,6 @@ impl CompiledOutput {
 
 impl OrderedOutput {
     pub(crate) fn new(rows: &program::RowOutput, compiler: &mut ExprCompiler<'_>) -> Result<OrderedOutput> {
-        let kinds = rows.columns.iter().chain(rows.order.iter().map(|order| &order.value));
         if let Some(by) = rows.order.iter().find(|by| !by.value.kind.is_ordered()) {
             return Err(unsupported(format_args!("an order by {}", by.value.kind)));
         }
@@ -145,14 +147,10 @@ impl OrderedOutput {
             scalar => scalar.as_ref().map(|scalar| compiler.expr(scalar)).transpose(),
         };
         let (skip, limit) = (number(&rows.skip)?, number(&rows.limit)?);
-        Ok(OrderedOutput {
-            columns: compiler.exprs(&rows.columns)?,
-            order,
-            ways: ways.collect(),
-            sorted: kinds.map(|scalar| scalar.kind.clone()).collect(),
-            skip,
-            limit,
-        })
+        let kinds = rows.columns.iter().map(|column| column.kind.clone()).collect();
+        let (columns, mut kinds, late) = LateColumns::split(compiler.exprs(&rows.columns)?, kinds);
+        kinds.extend(rows.order.iter().map(|order| order.value.kind.clone()));
+        Ok(OrderedOutput { columns, late, order, ways: ways.collect(), sorted: kinds.into(), skip, limit })
     }
 
     /// Prepares for the rows of a run. `places` is the number of texts that the expressions may make.
@@ -219,6 +217,7 @@ impl RowSink<'_> {
                 *skip -= 1;
                 return Ok(true);
             }
+            let out = if rows.late.is_some() { &mut scratch.kept } else { out };
             put(out, rows.columns.iter(), env)?;
             bounded(out.bytes())?;
             *limit -= 1;
@@ -274,16 +273,21 @@ impl RowSink<'_> {
     }
 
     /// Gives the collected rows.
-    pub(crate) fn finish(self, out: &mut ResultRows) {
+    pub(crate) fn finish(self, out: &mut ResultRows) -> Result<()> {
         let RowSink { rows, scratch: RowsScratch { kept, ranked, .. }, skip, limit } = self;
         if rows.order.is_empty() {
-            return;
+            return rows.late.as_ref().map_or(Ok(()), |late| late.give(kept, 0..kept.len(), out));
         }
         rows.sort(kept, ranked);
-        for RankedRow { row, .. } in ranked.iter().skip(skip).take(limit) {
-            (0..rows.columns.len()).for_each(|column| out.push(kept.get(*row, column)));
+        let places = ranked.iter().skip(skip).take(limit).map(|ranked| ranked.row);
+        if let Some(late) = &rows.late {
+            return late.give(kept, places, out);
+        }
+        for row in places {
+            (0..rows.columns.len()).for_each(|column| out.push(kept.get(row, column)));
             out.end_row();
         }
+        Ok(())
     }
 }
 
@@ -364,7 +368,7 @@ impl<'s> Sink<'s> {
     /// Gives the rows that are known only at the end: collected rows and groups.
     pub(crate) fn finish(self, parameters: &[ValueRef<'_>]) -> Result<()> {
         match self.taker {
-            Taker::Rows(rows) => rows.finish(self.out),
+            Taker::Rows(rows) => rows.finish(self.out)?,
             Taker::Groups(groups, scratch, rows) => groups.finish(scratch, rows, parameters, self.out)?,
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, Result, SqlType};
-use rowmill_plan::logical::RankFunction;
+use rowmill_plan::logical::{RankFunction, share_of_rank, tile_of_row};
 use rowmill_plan::program::{self, FrameEnd, RowFrame, WindowValue};
 use rowmill_storage::keyed::ValueRef;
 
@@ -39,6 +39,7 @@ pub(crate) struct Windows {
 #[derive(Debug)]
 enum WindowCallValue {
     Rank(RankFunction),
+    Ntile(i64),
     Shift { value: usize, rows: i64, default: Option<usize> },
     Aggregate(Box<Aggregate>, RowFrame),
 }
@@ -66,12 +67,8 @@ impl Windows {
         let mut compiler = ExprCompiler::new(parameters, &layout, 1);
         let values = windows.values.iter().map(|value| {
             Ok(match value {
-                WindowValue::Rank(function) => match function {
-                    RankFunction::RowNumber | RankFunction::Rank | RankFunction::DenseRank => {
-                        WindowCallValue::Rank(*function)
-                    }
-                    other => return Err(unsupported(format_args!("{other:?} as a program"))),
-                },
+                WindowValue::Rank(function) => WindowCallValue::Rank(*function),
+                WindowValue::Ntile(parts) => WindowCallValue::Ntile(*parts),
                 WindowValue::Shift { value, rows, default } => {
                     WindowCallValue::Shift { value: *value, rows: *rows, default: *default }
                 }
@@ -175,7 +172,17 @@ impl OfPartition<'_> {
         out: &mut ResultRows,
     ) -> Result<()> {
         match value {
-            WindowCallValue::Rank(function) => self.ranks(*function, range, out),
+            WindowCallValue::Rank(function) => {
+                self.ranks(*function, range, out);
+                Ok(())
+            }
+            WindowCallValue::Ntile(parts) => {
+                for row in 0..range.len() as i64 {
+                    out.push(ValueRef::Int(tile_of_row(row, range.len() as i64, *parts)));
+                    out.end_row();
+                }
+                Ok(())
+            }
             WindowCallValue::Shift { value, rows, default } => {
                 for at in range.clone() {
                     // The other row must be inside the partition; overflow means that it is not.
@@ -195,22 +202,27 @@ impl OfPartition<'_> {
         }
     }
 
-    fn ranks(&mut self, function: RankFunction, range: Range<usize>, out: &mut ResultRows) -> Result<()> {
-        let (mut rank, mut dense) = (0, 0);
-        for at in range.clone() {
-            let number = (at - range.start) as i64 + 1;
-            // The first row of a group of peers determines the rank of all of them.
-            if at == range.start || !self.are_peers(at - 1, at) {
-                (rank, dense) = (number, dense + 1);
+    fn ranks(&mut self, function: RankFunction, range: Range<usize>, out: &mut ResultRows) {
+        let rows = range.len();
+        let mut dense = 0;
+        let mut start = range.start;
+        // All rows of a group of peers have the rank of the first one.
+        while start < range.end {
+            let peers = (start + 1..range.end).take_while(|at| self.are_peers(at - 1, *at)).count() + 1;
+            dense += 1;
+            let before = start - range.start;
+            for at in before..before + peers {
+                out.push(match function {
+                    RankFunction::RowNumber => ValueRef::Int(at as i64 + 1),
+                    RankFunction::Rank => ValueRef::Int(before as i64 + 1),
+                    RankFunction::DenseRank => ValueRef::Int(dense),
+                    RankFunction::PercentRank => ValueRef::Float(share_of_rank(before, rows)),
+                    RankFunction::CumulativeShare => ValueRef::Float((before + peers) as f64 / rows as f64),
+                });
+                out.end_row();
             }
-            out.push(ValueRef::Int(match function {
-                RankFunction::Rank => rank,
-                RankFunction::DenseRank => dense,
-                _ => number,
-            }));
-            out.end_row();
+            start += peers;
         }
-        Ok(())
     }
 
     fn totals(

@@ -157,7 +157,10 @@ impl<'r> CellRef<'r> {
     #[cfg(any(feature = "chrono", test))]
     pub(crate) fn timestamp_nanos(self, zoned: bool) -> Option<i128> {
         let SqlType::Timestamp { unit, zoned: found } = self.kind() else { return None };
-        (zoned == found).then(|| self.time_units()).flatten().map(|units| i128::from(units) * 10_i128.pow(9 - unit.digits()))
+        (zoned == found)
+            .then(|| self.time_units())
+            .flatten()
+            .map(|units| i128::from(units) * 10_i128.pow(9 - unit.digits()))
     }
 
     pub(crate) fn boolean(self) -> Option<bool> {

@@ -173,7 +173,9 @@ impl Row {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::{Database, Decimal, Row, Value};
+    use super::RowBatch;
+    use crate::cell::CellRef;
+    use crate::{Connection, Database, Decimal, Row, Value};
 
     fn row(sql: &str) -> Row {
         Database::memory().unwrap().connect().unwrap().query_one(sql, ()).unwrap()
@@ -225,5 +227,73 @@ mod tests {
         );
         assert!(row.get::<i64>("nothing").unwrap_err().hint_text().unwrap().contains("long"));
         assert!(row.get::<i64>(8).is_err());
+    }
+
+    /// A table with a key, so that its rows are read by a program, and a column of every type.
+    const TYPES: &str = "CREATE TABLE every_type (id INT PRIMARY KEY, truth BOOLEAN, tiny TINYINT, small SMALLINT,
+        big BIGINT, utiny TINYINT UNSIGNED, ubig BIGINT UNSIGNED, real4 REAL, real8 DOUBLE, price DECIMAL(12, 2),
+        wide DECIMAL(50, 3), day DATE, clock TIME, moment TIMESTAMP, seconds TIMESTAMP(0),
+        instant TIMESTAMP WITH TIME ZONE, span INTERVAL, word TEXT, bytes BLOB, key UUID, doc JSON, items INT[],
+        huge HUGEINT)";
+
+    fn every_type() -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(TYPES).unwrap();
+        let row = "INSERT INTO every_type VALUES (1, true, -3, 300, -9000000000, 200, 18446744073709551615, 1.25, -0.5,
+            -12.30, 12345678901234567890123456789012345.678, '1969-12-31', '23:59:59.5', '2024-02-29 12:34:56.789012',
+            '2024-02-29 12:34:56', '2024-02-29 12:34:56+02', INTERVAL '1 month 2 days', 'text', '\\x00ff',
+            '550e8400-e29b-41d4-a716-446655440000', '{\"a\": 1}', [1, NULL], 170141183460469231731687303715884105727)";
+        connection.execute_batch(row).unwrap();
+        connection.execute_batch("INSERT INTO every_type (id) VALUES (2)").unwrap();
+        connection
+    }
+
+    #[test]
+    fn a_value_of_a_program_is_read_as_that_of_a_column() {
+        let mut connection = every_type();
+        for sql in ["SET TIME ZONE 'UTC'", "SET TIME ZONE 'Europe/Berlin'"] {
+            connection.execute_batch(sql).unwrap();
+            let find = connection.prepare("SELECT * FROM every_type WHERE id = ?").unwrap();
+            for id in [1, 2, 1] {
+                let row = find.query(&mut connection, [id]).unwrap().rows().unwrap().remove(0);
+                let batch = row.rows.to_batch(0).unwrap();
+                for (at, column) in batch.columns().iter().enumerate() {
+                    let (read, expected) = (row.cell_at(at), CellRef::new(column, 0));
+                    let name = row.column_names().nth(at).unwrap();
+                    assert_eq!(read.is_null(), expected.is_null(), "{name}");
+                    assert_eq!(read.kind(), expected.kind(), "{name}");
+                    assert_eq!(read.to_text().unwrap(), expected.to_text().unwrap(), "{name}");
+                    assert_eq!(row.get::<Option<Value>>(at).unwrap(), read_value(expected), "{name}");
+                    if !expected.is_null() {
+                        assert_eq!((read.number(), read.time_units()), (expected.number(), expected.time_units()));
+                        assert_eq!((read.boolean(), read.text()), (expected.boolean(), expected.text()), "{name}");
+                        assert_eq!(read.bytes(), expected.bytes(), "{name}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_value(cell: CellRef<'_>) -> Option<Value> {
+        crate::FromValue::from_value(cell).unwrap()
+    }
+
+    #[test]
+    fn rows_of_a_program_come_one_by_one_and_then_as_a_batch() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (id INT PRIMARY KEY, word TEXT)").unwrap();
+        connection.execute_batch("INSERT INTO t SELECT i, 'w' || i FROM generate_series(1, 5) AS s(i)").unwrap();
+        let find = connection.prepare("SELECT id, word FROM t WHERE id >= ? ORDER BY id").unwrap();
+        for taken in 0..=4 {
+            let mut rows = find.query(&mut connection, [2]).unwrap();
+            let read: Vec<Row> = (0..taken).map(|_| rows.next_row().unwrap().unwrap()).collect();
+            assert!(read.iter().all(|row| matches!(row.rows, RowBatch::Program(_))));
+            let left: usize = rows.map(|batch| batch.unwrap().num_rows()).sum();
+            assert_eq!((read.len(), left), (taken, 4 - taken));
+            // The rows stay after the next statement of the connection.
+            assert_eq!(find.query(&mut connection, [5]).unwrap().rows().unwrap().len(), 1);
+            let words: Vec<&str> = read.iter().map(|row| row.get(1).unwrap()).collect();
+            assert_eq!(words, ["w2", "w3", "w4", "w5"][..taken]);
+        }
     }
 }

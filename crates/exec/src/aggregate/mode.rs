@@ -74,6 +74,9 @@ mod tests {
         assert_eq!(found(mode(&column, None, &[0, 5, 5, 6, 8, 10])), [Some(2), None, Some(3), Some(3), Some(5)]);
         assert_eq!(found(mode(&numbers(&[]), None, &[0, 0])), [None]);
         let counts = [9, 1, 1, 1, 1, 1, 1, 8, 1, 6];
-        assert_eq!(found(mode(&column, Some(&counts), &[0, 5, 5, 6, 8, 10])), [Some(1), None, Some(3), Some(4), Some(5)]);
+        assert_eq!(
+            found(mode(&column, Some(&counts), &[0, 5, 5, 6, 8, 10])),
+            [Some(1), None, Some(3), Some(4), Some(5)]
+        );
     }
 }

@@ -292,12 +292,7 @@ fn of_groups(
 
 /// The first value of each group such that at least a `share` of the group's values are not greater. The values must be
 /// in order.
-fn discrete_quantile(
-    column: &ArrayRef,
-    counts: Option<&[u64]>,
-    starts: &[usize],
-    share: f64,
-) -> Result<ArrayRef> {
+fn discrete_quantile(column: &ArrayRef, counts: Option<&[u64]>, starts: &[usize], share: f64) -> Result<ArrayRef> {
     let of = |ends: &[usize]| {
         let slice = ends[0]..ends[1];
         let count = counts.map_or(slice.len() as u64, |counts| counts[slice.clone()].iter().sum());

@@ -10,10 +10,11 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rowmill_base::{Error, Result};
-use rowmill_plan::logical::{FrameBound, FrameExclude, FrameRow, FrameUnit, RankFunction, WindowFrame};
+use rowmill_plan::logical::{
+    FrameBound, FrameExclude, FrameRow, FrameUnit, RankFunction, WindowFrame, share_of_rank, tile_of_row,
+};
 use rowmill_plan::{FrameOffset, WindowCall, WindowFunction};
 
-use super::rank::{share_of_rank, tile};
 use super::running::{CallReach, constant};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
@@ -181,7 +182,7 @@ impl PartitionPass {
                 Arc::new(Float64Array::from_iter_values(ranks().map(share)))
             }
             SecondPass::Tile { parts } => {
-                let part = |row: &i64| tile(row - 1, self.rows as i64, parts);
+                let part = |row: &i64| tile_of_row(row - 1, self.rows as i64, parts);
                 Arc::new(Int64Array::from_iter_values(ranks().map(part)))
             }
         })

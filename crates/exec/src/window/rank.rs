@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::FrameOffset;
-use rowmill_plan::logical::RankFunction;
+use rowmill_plan::logical::{RankFunction, share_of_rank, tile_of_row};
 
 use super::evaluate::Evaluation;
 use super::offset::integers;
@@ -65,29 +65,10 @@ pub(super) fn tiles(parts: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<
                     let message = format!("ntile is asked for {parts} parts, but it needs at least one");
                     return Err(Error::new(ErrorKind::InvalidParameter, message));
                 }
-                Some(parts) => Some(tile((position - partition.start) as i64, partition.len() as i64, parts)),
+                Some(parts) => Some(tile_of_row((position - partition.start) as i64, partition.len() as i64, parts)),
             };
             tiles.push(tile);
         }
     }
     Ok(Arc::new(Int64Array::from(tiles)))
-}
-
-/// The percent rank of a row with `before` rows before its peers, among `rows` rows.
-pub(super) fn share_of_rank(before: usize, rows: usize) -> f64 {
-    match rows {
-        0 | 1 => 0.0,
-        rows => before as f64 / (rows - 1) as f64,
-    }
-}
-
-/// The part of a row, counted from 1.
-pub(super) fn tile(row: i64, rows: i64, parts: i64) -> i64 {
-    let (size, larger) = (rows / parts, rows % parts);
-    // The first `larger` parts have `size + 1` rows, and the others have `size`.
-    let rows_of_larger = larger * (size + 1);
-    match row < rows_of_larger {
-        true => row / (size + 1) + 1,
-        false => larger + (row - rows_of_larger) / size.max(1) + 1,
-    }
 }

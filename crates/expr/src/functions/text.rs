@@ -40,6 +40,7 @@ pub(super) use path::PATHS;
 pub(super) use printf::PRINTF;
 pub(super) use similarity::SIMILARITY;
 pub(super) use size::SIZES;
+pub use substring::part_of_text;
 pub(super) use to_number::READERS;
 pub(super) use unicode::UNICODE;
 

@@ -84,6 +84,12 @@ impl Access {
         }
     }
 
+    /// Whether conditions on its columns leave out rows of the table.
+    pub fn narrows(&self) -> bool {
+        let is_range = self.from.is_some() || self.to.is_some() || self.prefix.is_some();
+        is_range || !self.equal.is_empty() || !self.alternatives.is_empty()
+    }
+
     /// All scalars of the access.
     pub fn scalars(&self) -> impl Iterator<Item = &Scalar> {
         let bounds = self.from.iter().chain(&self.to).flat_map(|bound| &bound.values);

@@ -230,6 +230,7 @@ impl ProgramWriter<'_> {
     fn window_values(&self, windows: &WindowRows) -> String {
         let values = windows.values.iter().map(|value| match value {
             WindowValue::Rank(function) => format!("{function:?}"),
+            WindowValue::Ntile(parts) => format!("{parts} parts"),
             WindowValue::Shift { value, rows, .. } => format!("{value} of {rows:+} rows"),
             WindowValue::Aggregate(aggregate, RowFrame { start, end }) => {
                 format!("{} from {start:?} to {end:?}", aggregate.function)

@@ -35,8 +35,10 @@ pub struct ColumnOrder {
 /// A value of a row that depends on other rows of its partition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WindowValue {
-    /// `row_number`, `rank` or `dense_rank`: a BIGINT.
+    /// The position of a row: a BIGINT, or a DOUBLE for a share.
     Rank(RankFunction),
+    /// `ntile` with this number of parts, at least one: a BIGINT.
+    Ntile(i64),
     /// `lag` and `lead`: the value of another row.
     Shift {
         /// The column of the read.
@@ -77,7 +79,8 @@ impl WindowRows {
         let mut kinds = of_read.get(..self.columns)?.to_vec();
         for value in &self.values {
             let kind = match value {
-                WindowValue::Rank(_) => SqlType::Int64,
+                WindowValue::Rank(RankFunction::PercentRank | RankFunction::CumulativeShare) => SqlType::Float64,
+                WindowValue::Rank(_) | WindowValue::Ntile(_) => SqlType::Int64,
                 WindowValue::Shift { value, .. } => of_read.get(*value)?.clone(),
                 WindowValue::Aggregate(aggregate, _) => aggregate.kind()?,
             };

@@ -54,6 +54,17 @@ impl Evaluated {
         Ok(Evaluated { column: Some(column.to_owned()), ..Evaluated::new(expr, operands, kind, place)? })
     }
 
+    /// Whether the value is better evaluated for all rows of a result at once. A text that is the same for all rows is
+    /// remembered instead.
+    pub(crate) fn is_late(&self) -> bool {
+        self.last.is_none() && self.column.is_none()
+    }
+
+    /// Returns the evaluator, and the operands with their types.
+    pub(crate) fn into_parts(self) -> (Evaluator, Box<[(Expr, SqlType)]>) {
+        (self.evaluator, self.operands)
+    }
+
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         let (Some(last), [(operand, _)]) = (&self.last, &self.operands[..]) else { return self.evaluated(env) };
         let ValueRef::Text(text) = operand.value(env)? else { return self.evaluated(env) };

@@ -1,6 +1,7 @@
 //! Text functions.
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Result, SqlType};
+use rowmill_expr::functions::part_of_text;
 use rowmill_plan::program::TextFunction;
 use rowmill_storage::keyed::ValueRef;
 
@@ -89,21 +90,14 @@ impl TextCall {
         }
     }
 
-    /// The substring that starts at character `first`, with the given number of characters. Characters count from 1.
-    /// `first` may be before the start of the text; the missing characters then count as well.
+    /// Computes `substring(text, start [, length])`.
     fn part<'a>(&'a self, text: &'a str, env: Env<'a>) -> Result<ValueRef<'a>> {
-        let ValueRef::Int(first) = self.arguments[1].value(env)? else { return Ok(ValueRef::Null) };
-        // A start before the text skips nothing, but the missing characters count towards the length.
-        let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(0);
-        let rest = text.char_indices().nth(skipped).map_or("", |(start, _)| &text[start..]);
-        let Some(chars) = self.arguments.get(2) else { return Ok(ValueRef::Text(rest)) };
-        let ValueRef::Int(chars) = chars.value(env)? else { return Ok(ValueRef::Null) };
-        if chars < 0 {
-            let what = format!("the length of a substring must not be negative: {chars}");
-            return Err(Error::new(ErrorKind::InvalidParameter, what));
-        }
-        let end = first.saturating_add(chars).saturating_sub(1).max(0);
-        let kept = usize::try_from(end).unwrap_or(0).saturating_sub(skipped);
-        Ok(ValueRef::Text(rest.char_indices().nth(kept).map_or(rest, |(end, _)| &rest[..end])))
+        let ValueRef::Int(start) = self.arguments[1].value(env)? else { return Ok(ValueRef::Null) };
+        let length = match self.arguments.get(2).map(|length| length.value(env)).transpose()? {
+            None => None,
+            Some(ValueRef::Int(length)) => Some(length),
+            Some(_) => return Ok(ValueRef::Null),
+        };
+        part_of_text(text, start, length).map(ValueRef::Text)
     }
 }

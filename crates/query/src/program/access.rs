@@ -44,7 +44,7 @@ pub(super) struct KeyChoice {
 impl KeyChoice {
     /// Whether it reads less than the whole table.
     pub(super) fn narrows(&self) -> bool {
-        self.is_range || !self.access.equal.is_empty() || !self.access.alternatives.is_empty()
+        self.access.narrows()
     }
 
     /// Number of columns with given values.

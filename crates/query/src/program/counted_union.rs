@@ -5,7 +5,9 @@
 //! ```
 //!
 //! An index entry holds the primary key of its row. So the entries of all conditions, with each primary key once, give
-//! the number of rows, and no row is read.
+//! the number of rows, and no row is read. If the entries of one condition also have the columns of the conditions
+//! before it, they are tested on the entries, and no primary key has to be remembered: `name LIKE 'A%' OR name LIKE
+//! 'B%'`.
 
 use rowmill_plan::logical::LogicalScan;
 use rowmill_plan::program::{
@@ -18,10 +20,10 @@ use super::ProgramBuilder;
 use super::late_rows::key_columns;
 use super::lookups::{ListedReads, WAYS_MAX, Wanted};
 use super::scalar::Scope;
-use crate::optimizer::facts::{is_movable, split_and};
+use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 
 impl ProgramBuilder<'_> {
-    /// Plans one read of the distinct primary keys of the rows that meet `conditions`, among them an OR. Its lookups
+    /// Plans reads of the primary keys, each given once, of the rows that meet `conditions`, among them an OR. Its lookups
     /// are numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all conditions.
     pub(super) fn counted_any_of(
         &self,
@@ -38,22 +40,33 @@ impl ProgramBuilder<'_> {
             _ => None,
         })?;
         let others = conditions.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
-        let mut listed = ListedReads::default();
-        let mut reads = Vec::with_capacity(parts.len());
-        for part in parts {
-            let own: Vec<ScalarExpr> =
-                split_and(vec![part.clone()]).into_iter().chain(others.clone().cloned()).collect();
-            let wanted = Wanted { is_count: true, ..Wanted::default() };
-            let choice = self.choice(scan, &own, known, Some(wanted))?.key;
-            listed.rows += choice.rows;
-            listed.cost += choice.cost;
-            let lookup = self.lookup_by(choice, scan, &own, row, &mut known.clone())?;
-            if !is_answered_by_entries(&lookup, def, row) {
-                return None;
+        // The entries of each part without those of the parts before, or with them.
+        let entries = |leaves_out_before: bool| {
+            let (mut reads, mut rows, mut cost) = (Vec::with_capacity(parts.len()), 0.0, 0.0);
+            for (number, part) in parts.iter().enumerate() {
+                let before = parts[..if leaves_out_before { number } else { 0 }].iter();
+                let own: Vec<ScalarExpr> = split_and(vec![part.clone()])
+                    .into_iter()
+                    .chain(others.clone().cloned())
+                    .chain(before.map(|before| is_true_of(before.clone()).negated()))
+                    .collect();
+                let wanted = Wanted { is_count: true, ..Wanted::default() };
+                let choice = self.choice(scan, &own, known, Some(wanted))?.key;
+                rows += choice.rows;
+                cost += choice.cost;
+                let lookup = self.lookup_by(choice, scan, &own, row, &mut known.clone())?;
+                if !is_answered_by_entries(&lookup, def, row) {
+                    return None;
+                }
+                let columns = key.iter().map(|column| Scalar::column(kind(*column), row, *column)).collect();
+                reads.push(read(lookup, ReadOutput::Rows(RowOutput::all(columns))));
             }
-            let columns = key.iter().map(|column| Scalar::column(kind(*column), row, *column)).collect();
-            reads.push(read(lookup, ReadOutput::Rows(RowOutput::all(columns))));
+            Some(ListedReads { reads, rows, cost })
+        };
+        if let Some(listed) = entries(true) {
+            return Some(listed);
         }
+        let mut listed = entries(false)?;
         let columns = |row| key.iter().enumerate().map(|(at, column)| Scalar::column(kind(*column), row, at)).collect();
         let groups = GroupOutput {
             keys: columns(row),
@@ -62,7 +75,7 @@ impl ProgramBuilder<'_> {
             filter: None,
             rows: RowOutput::all(columns(0)),
         };
-        let source = LookupSource::Reads(reads);
+        let source = LookupSource::Reads(listed.reads);
         let all = NestedLookup { kind: LookupKind::Inner, source, condition: None, compared: None };
         listed.reads = vec![read(all, ReadOutput::Groups(groups))];
         Some(listed)

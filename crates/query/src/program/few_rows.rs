@@ -18,19 +18,22 @@
 //! many users of the country     orders by created, the user of each of them, until 20 are of the country
 //! ```
 
+use rowmill_base::SqlType;
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{Access, FewRows, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan};
+use rowmill_plan::program::{
+    Access, FewRows, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan, Scalar, ScalarValue,
+};
 use rowmill_plan::{ColumnId, ScalarExpr};
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
-use super::lookups::{SEARCHED_ROWS, Wanted};
+use super::lookups::{Lookups, SEARCHED_ROWS, Wanted};
 use super::output::ROWS_OF_A_PAGE;
 use super::relation::RelationSource;
 use super::scalar::Scope;
 use super::spread::ValueSpread;
-use super::stage::Stage;
+use super::stage::{Grouping, Stage};
 
 /// By this factor, fewer rows than the limit must be expected for a read by the conditions alone.
 const CERTAINLY_FEW: f64 = 10.0;
@@ -120,6 +123,33 @@ impl<'p> ProgramBuilder<'p> {
         }
         let few = self.few_rows(stage, turned, 1.0)?;
         Some(ReadPlan { few: Some(Box::new(few)), rows_max: Some(SEARCHED_ROWS), ..searched.clone() })
+    }
+
+    /// The read of all matching rows, for a stage whose minimum or maximum `searched` finds by a key that answers no
+    /// condition. For example, the least id of a day is searched by id, or read from the entries of the day.
+    pub(super) fn few_matches(
+        &self,
+        stage: &Stage<'p>,
+        grouping: &Grouping<'p>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+        searched: &Lookups,
+    ) -> Option<FewRows> {
+        let table = |lookups: &Lookups| match &lookups.lookups[..] {
+            [NestedLookup { kind: LookupKind::Inner, source: LookupSource::Table(access), .. }] => Some(access.clone()),
+            _ => None,
+        };
+        if table(searched)?.narrows() {
+            return None;
+        }
+        let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, Wanted::default())?;
+        let counted = table(&lookups).filter(Access::narrows)?;
+        let table_rows = self.tables.iter().find(|table| table.table().id == counted.table)?.row_count();
+        let output = ReadOutput::Groups(self.group_output(stage, grouping, &lookups.scope, ids, false)?);
+        let (lookups, rows_max) = (lookups.lookups, lookups.rows_max);
+        let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
+        Some(FewRows { counted, needed: Scalar::literal(SqlType::Int64, ScalarValue::Int(1)), table_rows, read })
     }
 
     /// `read` for few rows of the key with which it begins. It gives about `rows_of_each` rows for each of them.

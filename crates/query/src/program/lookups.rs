@@ -9,7 +9,7 @@ use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
-use super::key_condition::OwnColumns;
+use super::key_condition::{KeyCondition, OwnColumns};
 use super::output::page_rows;
 use super::relation::{JoinedSources, RelationSource, RelationStep};
 use super::scalar::Scope;
@@ -26,9 +26,13 @@ const ORDERED_MAX: usize = 5;
 const OTHER_SHARE: f64 = 0.3;
 
 /// A table with at most this number of rows is read without a key, in about 50 µs at 50 ns for each row. The program
-/// gives up if the table has become `GROWTH` times as large as `SMALL_ROWS`.
+/// gives up if the table has become `GROWTH` times as large.
 const SMALL_ROWS: u64 = 1_000;
 const GROWTH: u64 = 4;
+
+/// A table with at most this number of rows is read without a key if its rows are only values that other tables are
+/// looked up by. The engine would have to read those tables too. The rows take 2.5 ms.
+const PART_ROWS: u64 = 50_000;
 
 /// Parts of an OR up to which we read each part by its own key.
 pub(super) const WAYS_MAX: usize = 16;
@@ -53,6 +57,8 @@ pub(super) struct Wanted<'a> {
     pub(super) is_count: bool,
     /// Whether the lookup is the first one, so it reads its table only once.
     pub(super) may_read_all: bool,
+    /// Whether the rows are only a part of what the statement reads.
+    pub(super) is_part: bool,
     /// Whether only a plan whose rows come in the wanted order will do.
     pub(super) needs_order: bool,
 }
@@ -89,16 +95,29 @@ struct PendingCondition {
 }
 
 impl Lookups {
-    /// The conditions that a lookup must still test, after a key has answered those in `answered`. Leaves out
+    /// The positions of the conditions that a lookup must still test, after a key has answered those in `answered`. Leaves out
     /// conditions that follow from these and from the rows before. For example, after `user.id = order.user`,
     /// `order.user < 9` follows from `user.id < 9`.
-    fn others<'c>(&self, conditions: &'c [ScalarExpr], answered: &[usize]) -> Vec<&'c ScalarExpr> {
+    fn others(&self, conditions: &[ScalarExpr], answered: &[usize]) -> Vec<usize> {
         let by: Vec<ScalarExpr> = answered.iter().map(|at| conditions[*at].clone()).collect();
         let implied = inferred(&by, &self.held, None);
         let others = conditions.iter().enumerate();
         let others = others.filter(|(at, condition)| !answered.contains(at) && !implied.contains(condition));
-        others.map(|(_, condition)| condition).collect()
+        others.map(|(at, _)| at).collect()
     }
+}
+
+/// The share of rows that we assume to meet several conditions, given the shares of each of them. Only shares that are
+/// known from statistics make the product less than that of three unknown ones.
+fn share_of_all(shares: impl Iterator<Item = Option<f64>>) -> f64 {
+    let (mut known, mut unknown) = (1.0, 0);
+    for share in shares {
+        match share {
+            Some(share) => known *= share,
+            None => unknown += 1,
+        }
+    }
+    known * OTHER_SHARE.powi(unknown.min(3))
 }
 
 impl<'p> ProgramBuilder<'p> {
@@ -215,11 +234,13 @@ impl<'p> ProgramBuilder<'p> {
             .collect();
         let usable: Vec<ScalarExpr> =
             places.iter().flat_map(|place| &lookups.pending[*place]).map(|condition| condition.expr.clone()).collect();
+        let mut shares = vec![None; usable.len()];
         let answered: Vec<usize>;
         let found: LookupSource;
         let (rows, cost);
         match source {
             RelationSource::Scan(scan) => {
+                shares = self.known_shares(scan, &usable, &lookups.scope);
                 // If all lookups before give one row each, this lookup still decides the order of the rows.
                 let is_first = lookups.is_point;
                 let wanted = Wanted { may_read_all: lookups.lookups.is_empty(), ..wanted };
@@ -234,7 +255,7 @@ impl<'p> ProgramBuilder<'p> {
                     (lookups.is_ordered, lookups.is_point) = (wanted.order.is_empty(), false);
                     (rows, cost, answered) = (listed.rows, listed.cost, (0..usable.len()).collect());
                     found = LookupSource::Reads(listed.reads);
-                    return self.with_found(lookups, (places, usable), (found, answered), (rows, cost));
+                    return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
                 }
                 let any_of = self.any_of(scan, &usable, &lookups.scope, row, Wanted { cut, ..wanted });
                 if let Some((listed, condition)) =
@@ -243,7 +264,7 @@ impl<'p> ProgramBuilder<'p> {
                     self.add_in_memory(&columns, row, wanted, &mut lookups)?;
                     (rows, cost, answered) = (listed.rows, listed.cost, vec![condition]);
                     found = LookupSource::Reads(listed.reads);
-                    return self.with_found(lookups, (places, usable), (found, answered), (rows, cost));
+                    return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
                 }
                 let choice = choice?;
                 if is_first {
@@ -264,8 +285,9 @@ impl<'p> ProgramBuilder<'p> {
                 let nested = self.nested(plan, &lookups.scope, row, &usable)?;
                 nested.add_columns(row, &mut lookups.scope);
                 (rows, cost, answered, found) = (nested.rows, nested.cost, nested.answered, nested.source);
-                lookups.is_ordered &= wanted.order.is_empty();
-                lookups.is_point = false;
+                // A single row does not affect the order of the rows after it.
+                lookups.is_ordered &= wanted.order.is_empty() || nested.is_single;
+                lookups.is_point &= nested.is_single;
             }
             RelationSource::Keys(plan, keys) => {
                 let stage = Stage::of_keys(plan, keys.clone(), &self.definitions)?;
@@ -289,7 +311,7 @@ impl<'p> ProgramBuilder<'p> {
                 found = of_rows.source;
             }
         }
-        self.with_found(lookups, (places, usable), (found, answered), (rows, cost))
+        self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost))
     }
 
     /// Adds the columns of rows in memory. No key gives them an order.
@@ -303,21 +325,21 @@ impl<'p> ProgramBuilder<'p> {
     }
 
     /// Adds a source with its access. `usable` are the conditions that can be tested now, at `places` of the pending
-    /// ones.
+    /// ones, and `shares` are the shares of rows that meet them, if they are known.
     fn with_found(
         &self,
         mut lookups: Lookups,
-        (places, usable): (Vec<usize>, Vec<ScalarExpr>),
+        (places, usable, shares): (Vec<usize>, Vec<ScalarExpr>, Vec<Option<f64>>),
         (found, answered): (LookupSource, Vec<usize>),
         (rows, cost): (f64, f64),
     ) -> Option<Lookups> {
         places.into_iter().for_each(|place| lookups.pending[place] = None);
         // Conditions that the key answers, or that follow from earlier ones, need no test.
         let others = lookups.others(&usable, &answered);
-        let conditions = lookups.scope.scalars(others)?;
+        let conditions = lookups.scope.scalars(others.iter().map(|at| &usable[*at]))?;
         lookups.held.extend(usable);
         lookups.cost += lookups.rows * cost;
-        lookups.rows = (lookups.rows * rows * OTHER_SHARE.powi(conditions.len().min(3) as i32)).max(1.0);
+        lookups.rows = (lookups.rows * rows * share_of_all(others.iter().map(|at| shares[*at]))).max(1.0);
         if lookups.lookups.is_empty() {
             lookups.first_rows = lookups.rows;
         }
@@ -361,11 +383,11 @@ impl<'p> ProgramBuilder<'p> {
                 } else {
                     self.add_columns(scan, row, &mut scope);
                     width = self.tables[scan.table].table().columns.len();
-                    let others = lookups.others(&conditions, &key.answered).len();
+                    let others = lookups.others(&conditions, &key.answered);
                     cost = match step.kind {
                         // One match is enough.
                         LookupKind::Semi | LookupKind::Anti | LookupKind::Mark => {
-                            key.cost_of_first(1.0, key.rows * OTHER_SHARE.powi(others.min(3) as i32))
+                            key.cost_of_first(1.0, key.rows * share_of_all(others.iter().map(|_| None)))
                         }
                         _ => key.cost,
                     };
@@ -389,7 +411,8 @@ impl<'p> ProgramBuilder<'p> {
             // The right side of such a join must be a table or a plan.
             _ => return None,
         }
-        let condition = Scalar::all_of(scope.scalars(lookups.others(&conditions, &answered))?);
+        let others = lookups.others(&conditions, &answered);
+        let condition = Scalar::all_of(scope.scalars(others.iter().map(|at| &conditions[*at]))?);
         let compared: Vec<ScalarExpr> = step.compared.iter().map(resolved).collect();
         let compared = Scalar::all_of(scope.scalars(&compared)?);
         lookups.lookups.push(NestedLookup { kind: step.kind, source, condition, compared });
@@ -418,6 +441,22 @@ impl<'p> ProgramBuilder<'p> {
         choices(&own, &[], &spread).pop()
     }
 
+    /// The share of a table's rows that meet each condition, if statistics tell it.
+    fn known_shares(&self, scan: &LogicalScan, conditions: &[ScalarExpr], known: &Scope) -> Vec<Option<f64>> {
+        let source = &*self.tables[scan.table];
+        let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
+        let spread = ValueSpread::of(source);
+        let share = |condition: &ScalarExpr| match (&condition.op, own.fact(condition)) {
+            // Most rows meet a negated condition.
+            (ExprOp::Not(_), _) => Some(1.0),
+            (_, Some(KeyCondition::Among { columns, lists })) if columns.len() == 1 && spread.is_known() => {
+                Some(lists.iter().map(|list| spread.of_value(columns[0], &list[0])).sum::<f64>().min(1.0))
+            }
+            _ => None,
+        };
+        conditions.iter().map(share).collect()
+    }
+
     /// Chooses how a table is read, given the columns that are known. `wanted` is set for the first lookup.
     pub(super) fn choice(
         &self,
@@ -428,6 +467,7 @@ impl<'p> ProgramBuilder<'p> {
     ) -> Option<TableChoice> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
+        let shares = self.known_shares(scan, conditions, known);
         let conditions: Vec<&ScalarExpr> = conditions.iter().collect();
         let choices = choices(&own, &conditions, &ValueSpread::of(source));
         let best = choices.first()?;
@@ -435,11 +475,9 @@ impl<'p> ProgramBuilder<'p> {
         let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
         let page = page_rows(wanted.cut);
-        // Most rows meet a negated condition.
-        let is_selective = |at: &usize| !matches!(conditions[*at].op, ExprOp::Not(_));
         let other_share = |choice: &KeyChoice| {
-            let others = (0..conditions.len()).filter(|at| !choice.answered.contains(at)).filter(is_selective);
-            OTHER_SHARE.powi(others.count().min(3) as i32)
+            let others = (0..conditions.len()).filter(|at| !choice.answered.contains(at));
+            share_of_all(others.map(|at| shares[at]))
         };
         let matches = choices.iter().map(|choice| choice.rows * other_share(choice)).fold(f64::INFINITY, f64::min);
         let cost = |choice: &KeyChoice| match wanted.is_cut && backward(choice).is_some() {
@@ -462,6 +500,7 @@ impl<'p> ProgramBuilder<'p> {
         };
         let mut is_searched = false;
         let mut is_small = false;
+        let small_rows = if wanted.is_part { PART_ROWS } else { SMALL_ROWS };
         // No condition helps. Programs should not read large tables, so only a few cases are allowed.
         if !chosen.narrows() {
             if !may_read_all {
@@ -471,7 +510,7 @@ impl<'p> ProgramBuilder<'p> {
                 is_searched = true;
             } else if wanted.is_count && conditions.is_empty() {
                 chosen = choices.iter().find(|choice| choice.access.index.is_some()).unwrap_or(chosen);
-            } else if source.row_count() <= SMALL_ROWS {
+            } else if source.row_count() <= small_rows {
                 is_small = true;
             } else {
                 return None;
@@ -483,7 +522,7 @@ impl<'p> ProgramBuilder<'p> {
         choice.is_ordered = backward.is_some();
         choice.is_small = is_small;
         choice.rows_max = match (is_small, is_searched) {
-            (true, _) => Some(SMALL_ROWS * GROWTH),
+            (true, _) => Some(small_rows * GROWTH),
             (_, true) => Some(SEARCHED_ROWS),
             _ => None,
         };
@@ -513,7 +552,8 @@ impl<'p> ProgramBuilder<'p> {
             .collect::<Option<_>>()?;
         let read = self.read(&stage, known, row, &ids)?;
         let (rows, cost) = (read.rows, read.cost);
-        Some(NestedPlan { source: LookupSource::Reads(vec![read.read]), columns, answered, rows, cost })
+        let is_single = stage.grouping.as_ref().is_some_and(|grouping| grouping.keys.is_empty());
+        Some(NestedPlan { source: LookupSource::Reads(vec![read.read]), columns, answered, rows, cost, is_single })
     }
 
     /// Plans a nested read of a table that runs once. It tests only the conditions that refer to its own columns and to
@@ -533,7 +573,8 @@ impl<'p> ProgramBuilder<'p> {
         let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row, None)?;
         let kinds = read.output();
         let columns = scan.columns.iter().zip(kinds).map(|((id, _), kind)| (*id, kind)).collect();
-        Some(NestedPlan { source: LookupSource::Reads(vec![read]), columns, answered, rows, cost })
+        let source = LookupSource::Reads(vec![read]);
+        Some(NestedPlan { source, columns, answered, rows, cost, is_single: false })
     }
 
     /// Plans a read of all columns of a table: a key answers some of `conditions`, and the read tests the others.
@@ -694,6 +735,8 @@ struct NestedPlan {
     answered: Vec<usize>,
     rows: f64,
     cost: f64,
+    /// Whether it gives at most one row, because it groups all rows.
+    is_single: bool,
 }
 
 impl NestedPlan {

@@ -8,7 +8,7 @@ use rowmill_plan::program::{
 };
 use rowmill_plan::{AggregateParameter, AggregateRole, ColumnId, CompareOp, ExprOp, ScalarExpr};
 
-use super::lookups::{Lookups, Wanted};
+use super::lookups::{Lookups, SEARCHED_ROWS, Wanted};
 use super::relation::{JoinedSources, RelationSource};
 use super::scalar::Scope;
 use super::stage::{Grouping, Stage};
@@ -119,13 +119,14 @@ impl<'p> ProgramBuilder<'p> {
             ));
         }
         let is_count = grouping.counts_rows() && relation.sources.len() == 1 && relation.steps.is_empty();
-        let extreme = Wanted { order: &order, is_cut: !order.is_empty(), is_count, ..Wanted::default() };
+        let unordered = Wanted { is_count, is_part: stage.is_part, ..Wanted::default() };
+        let extreme = Wanted { order: &order, is_cut: !order.is_empty(), ..unordered };
         let (lookups, filter) = match self.lookups(&relation, outer, first_row, extreme) {
             Some((lookups, filter)) if order.is_empty() || lookups.is_ordered => (lookups, filter),
             _ => {
                 // No key gives the order: aggregate all rows, with the original conditions.
                 let relation = if order.is_empty() { &relation } else { &stage.relation };
-                let mut found = self.lookups(relation, outer, first_row, Wanted { is_count, ..Wanted::default() })?;
+                let mut found = self.lookups(relation, outer, first_row, unordered)?;
                 found.0.is_ordered = false;
                 found
             }
@@ -140,16 +141,12 @@ impl<'p> ProgramBuilder<'p> {
             true => lookups.cost.min(SOUGHT_COST),
             false => lookups.cost,
         };
-        let rows_max = lookups.rows_max;
-        let read = ReadPlan {
-            lookups: lookups.lookups,
-            filter,
-            output: ReadOutput::Groups(groups),
-            for_update: false,
-            rows_max,
-            few: None,
-        };
-        Some(StageRead { read, rows, cost, all: (rows, lookups.cost) })
+        let few = ends_at_value.then(|| self.few_matches(stage, grouping, outer, first_row, ids, &lookups)).flatten();
+        let rows_max = if few.is_some() { Some(SEARCHED_ROWS) } else { lookups.rows_max };
+        let (few, all) = (few.map(Box::new), (rows, lookups.cost));
+        let (lookups, output) = (lookups.lookups, ReadOutput::Groups(groups));
+        let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few };
+        Some(StageRead { read, rows, cost, all })
     }
 
     /// The groups of a stage over rows whose columns are in `scope`.
@@ -224,7 +221,8 @@ impl<'p> ProgramBuilder<'p> {
         let order: Vec<LogicalSortKey> = stage.order.iter().map(|key| self.resolved_key(key, &known)).collect();
         let cut = stage.cut();
         let cut = cut.as_ref();
-        let wanted = Wanted { order: &order, is_cut: stage.limit.is_some(), cut, ..Wanted::default() };
+        let is_cut = stage.limit.is_some();
+        let wanted = Wanted { order: &order, is_cut, cut, is_part: stage.is_part, ..Wanted::default() };
         let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
         let Lookups { lookups, scope, rows, first_rows, cost, is_ordered, rows_max, .. } = lookups;
         let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;

@@ -13,6 +13,8 @@ use rowmill_plan::program::{ArithmeticOp, Scalar, ScalarOp, ScalarValue, TextFun
 use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
+use crate::optimizer::facts::is_true_of;
+
 /// Values of a list up to which we compare them one by one.
 const LIST_MAX: usize = 64;
 
@@ -121,7 +123,9 @@ impl Scope {
                 ignore_case: *ignore_case,
             },
             ExprOp::Coalesce(parts) => ScalarOp::Coalesce(all(parts)?),
-            ExprOp::Call(function, arguments) => ScalarOp::Text(text_function(function.name)?, all(arguments)?),
+            ExprOp::Call(function, arguments) => {
+                ScalarOp::Text(text_function(function.name, arguments)?, all(arguments)?)
+            }
             _ => return None,
         };
         Some(Scalar::new(kind, op))
@@ -230,11 +234,15 @@ fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
 }
 
 /// The text function of programs for a name of the registry.
-fn text_function(name: &str) -> Option<TextFunction> {
+fn text_function(name: &str, arguments: &[ScalarExpr]) -> Option<TextFunction> {
+    let is_of_text = arguments.first().is_some_and(|first| matches!(sql_type(&first.kind), Some(SqlType::Text { .. })));
     Some(match name {
         "text_concat" => TextFunction::Concat,
         "lower" => TextFunction::Lower,
         "upper" => TextFunction::Upper,
+        "substring" => TextFunction::Substring,
+        // It also takes BLOBs and lists.
+        "length" if is_of_text => TextFunction::Length,
         _ => return None,
     })
 }
@@ -255,7 +263,11 @@ fn compared_with_null(operands: &[ScalarExpr; 2], negated: bool) -> ScalarExpr {
     let equal = ScalarExpr::compare(left.clone(), CompareOp::Equal, right.clone());
     let both_null = ScalarExpr::and(vec![is_null(left), is_null(right)]);
     // The comparison is NULL if an operand is NULL, and only then do we need the second test.
-    let same = ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![equal, both_null]));
+    let is_value = |expr: &ScalarExpr| expr.as_constant().is_some_and(|value| !value.is_null());
+    let same = match is_value(left) || is_value(right) {
+        true => is_true_of(equal),
+        false => ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![equal, both_null])),
+    };
     if negated { same } else { same.negated() }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Stage<'p> {
     numbered: Option<(&'p LogicalWindow, ScalarExpr)>,
     /// Conditions on the partition that were added to the relation.
     of_partition: Vec<ScalarExpr>,
+    /// Whether the rows are only a part of what the statement reads.
+    pub(super) is_part: bool,
 }
 
 /// The limit per partition that a condition on the only value of a window states: `row_number() <= constant`.
@@ -141,6 +143,7 @@ impl<'p> Stage<'p> {
             partition: Vec::new(),
             numbered: None,
             of_partition: Vec::new(),
+            is_part: false,
         }
     }
 
@@ -162,7 +165,8 @@ impl<'p> Stage<'p> {
     ) -> Option<Stage<'p>> {
         let stage = Stage::of(plan, definitions)?;
         let stage = if stage.is_final() { Stage::over(plan) } else { stage };
-        Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), order: Vec::new(), ..stage })
+        let grouping = Some(Grouping { keys, aggregates: &[] });
+        Some(Stage { grouping, order: Vec::new(), is_part: true, ..stage })
     }
 
     /// The first rows of each partition of a window that numbers rows.

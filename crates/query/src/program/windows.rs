@@ -1,8 +1,6 @@
 //! Windows over few rows.
 
-use rowmill_plan::logical::{
-    FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowFunction, RankFunction, WindowFrame,
-};
+use rowmill_plan::logical::{FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowFunction, WindowFrame};
 use rowmill_plan::program::{
     ColumnOrder, FrameEnd, LookupSource, RowFrame, RowFunction, ScalarOp, ScalarValue, WindowRows, WindowValue,
 };
@@ -72,12 +70,11 @@ impl<'p> ProgramBuilder<'p> {
         let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &is_of_read);
         let values = window.calls.iter().zip(shifts).map(|((_, call), shift)| match (&call.function, shift) {
             (_, Some((value, rows, default))) => Some(WindowValue::Shift { value, rows, default }),
-            (LogicalWindowFunction::Rank(function), None) => match function {
-                RankFunction::RowNumber | RankFunction::Rank | RankFunction::DenseRank => {
-                    Some(WindowValue::Rank(*function))
-                }
-                _ => None,
-            },
+            (LogicalWindowFunction::Rank(function), None) => Some(WindowValue::Rank(*function)),
+            // The engine reports a number of parts that is not positive.
+            (LogicalWindowFunction::Ntile(parts), None) => {
+                number(parts).filter(|parts| *parts > 0).map(WindowValue::Ntile)
+            }
             (LogicalWindowFunction::Aggregate(aggregate), None) => {
                 let aggregate = row_aggregate(aggregate, &scope, &resolved)?;
                 // The set of distinct values and a joined text cannot be continued from row to row.

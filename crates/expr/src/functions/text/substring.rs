@@ -9,16 +9,19 @@ use crate::functions::rowwise::{TextArgument, bigints, pieces, texts};
 
 pub(super) fn substring(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let (texts, starts) = (TextArgument::new(&arguments[0]), bigints(&arguments[1]));
-    let Some(lengths) = arguments.get(2).map(bigints) else {
-        return pieces(arguments, rows, |row| Ok(between(texts.at(row), starts.at(row), i64::MAX)));
-    };
-    pieces(arguments, rows, |row| {
-        let (start, length) = (starts.at(row), lengths.at(row));
-        if length < 0 {
-            return Err(negative("substring", length));
-        }
-        Ok(between(texts.at(row), start, start.saturating_add(length)))
-    })
+    let lengths = arguments.get(2).map(bigints);
+    pieces(arguments, rows, |row| part_of_text(texts.at(row), starts.at(row), lengths.map(|lengths| lengths.at(row))))
+}
+
+/// Returns the part of a text that begins at the character `start`, counted from 1, with at most `length` characters.
+/// A start before the text has no characters there, but they count towards the length. Returns an error for a negative
+/// length.
+pub fn part_of_text(text: &str, start: i64, length: Option<i64>) -> Result<&str> {
+    match length {
+        None => Ok(between(text, start, i64::MAX)),
+        Some(length) if length < 0 => Err(negative("substring", length)),
+        Some(length) => Ok(between(text, start, start.saturating_add(length))),
+    }
 }
 
 pub(super) fn left(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_sql::{
-    AttachedDatabases, Authority, BackgroundJobs, ConnectionList, IdleStatements, RunningStatement, RunningStatements,
-    Session, Workers, query_threads,
+    AttachedDatabases, Authority, BackgroundJobs, ConnectionList, IdleStatements, MEMORY_PATH, RunningStatement,
+    RunningStatements, Session, Workers, no_memory_to_read, query_threads,
 };
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
@@ -81,7 +81,8 @@ impl Database {
         Ok(Database { engine, workers, idle, running, connections, attached, jobs })
     }
 
-    /// Opens the directory at `path`, and makes it if it is absent.
+    /// Opens the directory at `path`, and makes it if it is absent. The path `:memory:` means a database in memory, as for
+    /// SQLite and DuckDB.
     ///
     /// Only one process can have a directory open for writing. A second one gets an error of kind
     /// [`Locked`](crate::ErrorKind::Locked) that names the first.
@@ -105,8 +106,12 @@ impl Database {
         Database::open_with(path, Options::new())
     }
 
-    /// Opens the directory at `path` with `options`.
+    /// Opens the directory at `path` with `options`. Returns an error of kind
+    /// [`InvalidParameter`](crate::ErrorKind::InvalidParameter) if a database in memory should only be read.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        if path.as_ref() == Path::new(MEMORY_PATH) {
+            return if options.read_only { Err(no_memory_to_read()) } else { Database::memory_with(options) };
+        }
         let Options { settings, read_only, base } = options;
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {

@@ -234,7 +234,7 @@ mod tests {
         big BIGINT, utiny TINYINT UNSIGNED, ubig BIGINT UNSIGNED, real4 REAL, real8 DOUBLE, price DECIMAL(12, 2),
         wide DECIMAL(50, 3), day DATE, clock TIME, moment TIMESTAMP, seconds TIMESTAMP(0),
         instant TIMESTAMP WITH TIME ZONE, span INTERVAL, word TEXT, bytes BLOB, key UUID, doc JSON, items INT[],
-        huge HUGEINT)";
+        address IPV4)";
 
     fn every_type() -> Connection {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -242,7 +242,7 @@ mod tests {
         let row = "INSERT INTO every_type VALUES (1, true, -3, 300, -9000000000, 200, 18446744073709551615, 1.25, -0.5,
             -12.30, 12345678901234567890123456789012345.678, '1969-12-31', '23:59:59.5', '2024-02-29 12:34:56.789012',
             '2024-02-29 12:34:56', '2024-02-29 12:34:56+02', INTERVAL '1 month 2 days', 'text', '\\x00ff',
-            '550e8400-e29b-41d4-a716-446655440000', '{\"a\": 1}', [1, NULL], 170141183460469231731687303715884105727)";
+            '550e8400-e29b-41d4-a716-446655440000', '{\"a\": 1}', [1, NULL], '192.0.2.1')";
         connection.execute_batch(row).unwrap();
         connection.execute_batch("INSERT INTO every_type (id) VALUES (2)").unwrap();
         connection

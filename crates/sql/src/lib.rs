@@ -135,5 +135,6 @@ pub use session_objects::{HostFunction, ScalarBody, TableBody};
 pub use shape::{ORIGIN, StatementShape};
 pub use splitter::{SqlSplitter, TextStatement};
 pub use statement::append::AppendPlan;
+pub use statement::attach::{MEMORY_PATH, no_memory_to_read};
 pub use statements::{STATEMENTS, StatementInfo};
 pub use workers::query_threads;

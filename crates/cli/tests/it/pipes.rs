@@ -337,3 +337,11 @@ fn charts_are_as_their_golden_file_says() {
         assert!(text.contains(message), "{wrong}: {text}");
     }
 }
+
+#[test]
+fn the_path_memory_is_a_database_in_memory() {
+    let folder = folder();
+    let ran = run(folder.path(), &[":memory:"], "CREATE TABLE t (a INT); INSERT INTO t VALUES (7); SELECT a FROM t;");
+    assert!(printed(&ran).contains('7'));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "no file is made");
+}

@@ -16,8 +16,6 @@ pub(crate) trait Fold: Copy + Send + Sync + 'static {
     const INITIAL: &'static [u64];
     /// Whether the result does not depend on the order of the numbers or on how parts were joined.
     const IN_ANY_ORDER: bool = false;
-    /// Whether an addition to a cell takes several steps that each wait for the one before, as those of floats do.
-    const WAITS: bool = false;
 
     /// The form in which the fold takes values of `kind`; `None` if it only counts them.
     fn form(kind: &DataType) -> Option<NumberForm>;
@@ -31,6 +29,16 @@ pub(crate) trait Fold: Copy + Send + Sync + 'static {
 
     /// Takes one number. Returns whether the total left its type.
     fn take(&mut self, number: Self::Number) -> bool;
+
+    /// Takes several numbers. Returns whether the total left its type.
+    #[inline(always)]
+    fn take_all(&mut self, numbers: &[Self::Number]) -> bool {
+        let mut is_bad = false;
+        for number in numbers {
+            is_bad |= self.take(*number);
+        }
+        is_bad
+    }
 
     /// Takes the same number for each of `rows` rows. Returns whether the total left its type.
     fn take_times(&mut self, number: Self::Number, rows: u64) -> bool;
@@ -123,30 +131,10 @@ pub(crate) fn add_to_many<F: Fold>(
     is_bad
 }
 
-/// Lanes of one cell whose additions wait for each other. A query that sums 10 million doubles takes 15.4 ms with one
-/// lane, and 12.2 ms with eight.
-const LANES_OF_ONE: usize = 8;
-
 /// Adds numbers to one cell. Returns whether a total left its type.
 pub(crate) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> bool {
     let mut cell = F::load(words);
-    let mut is_bad = false;
-    let (in_lanes, rest) =
-        if F::IN_ANY_ORDER && F::WAITS { numbers.as_chunks::<LANES_OF_ONE>() } else { (&[][..], numbers) };
-    if !in_lanes.is_empty() {
-        let mut lanes = [F::load(F::INITIAL); LANES_OF_ONE];
-        for numbers in in_lanes {
-            for (lane, number) in lanes.iter_mut().zip(numbers) {
-                is_bad |= lane.take(*number);
-            }
-        }
-        for lane in lanes {
-            is_bad |= cell.join(lane);
-        }
-    }
-    for number in rest {
-        is_bad |= cell.take(*number);
-    }
+    let is_bad = cell.take_all(numbers);
     cell.store(words);
     is_bad
 }
@@ -395,7 +383,6 @@ impl Fold for SumFloat {
     // The errors of all additions are kept. So another order changes at most the rounding of these errors, which is as
     // small as that of the errors of parts, and threads make parts anyway.
     const IN_ANY_ORDER: bool = true;
-    const WAITS: bool = true;
 
     fn form(_: &DataType) -> Option<NumberForm> {
         Some(NumberForm::Float)
@@ -425,6 +412,22 @@ impl Fold for SumFloat {
         false
     }
 
+    /// Takes neighbouring numbers in lanes of their own, because additions to one total wait for each other.
+    #[inline]
+    fn take_all(&mut self, numbers: &[f64]) -> bool {
+        let in_lanes = if numbers.len() < FLOATS_IN_LANES_MIN { 0 } else { numbers.len() };
+        let (in_lanes, rest) = numbers.split_at(in_lanes / FLOAT_LANES * FLOAT_LANES);
+        if !in_lanes.is_empty() {
+            let mut lanes = FloatLanes { totals: [0.0; FLOAT_LANES], lost: [0.0; FLOAT_LANES] };
+            in_lanes.as_chunks().0.iter().for_each(|numbers| lanes.take(numbers));
+            for (total, lost) in lanes.totals.into_iter().zip(lanes.lost) {
+                self.join(SumFloat { total, lost });
+            }
+        }
+        rest.iter().for_each(|number| drop(self.take(*number)));
+        false
+    }
+
     #[inline(always)]
     fn take_times(&mut self, number: f64, rows: u64) -> bool {
         self.take(number * rows as f64)
@@ -435,6 +438,31 @@ impl Fold for SumFloat {
         self.take(other.total);
         self.lost += other.lost;
         false
+    }
+}
+
+/// Lanes of a sum of floats. They stay in memory, so that the compiler makes vector instructions of the additions: 0.7 ns
+/// for each number instead of 1.8 ns with eight lanes in registers.
+const FLOAT_LANES: usize = 64;
+/// With fewer numbers, joining the lanes would cost more than they save.
+const FLOATS_IN_LANES_MIN: usize = 4 * FLOAT_LANES;
+
+/// Sums of floats as [`SumFloat`], one for each lane.
+struct FloatLanes {
+    totals: [f64; FLOAT_LANES],
+    lost: [f64; FLOAT_LANES],
+}
+
+impl FloatLanes {
+    /// Takes one number for each lane. If it were inlined, the lanes would become variables again.
+    #[inline(never)]
+    fn take(&mut self, numbers: &[f64; FLOAT_LANES]) {
+        for ((lane, lost), number) in self.totals.iter_mut().zip(&mut self.lost).zip(numbers) {
+            let total = *lane + number;
+            let taken = total - *lane;
+            *lost += (*lane - (total - taken)) + (number - taken);
+            *lane = total;
+        }
     }
 }
 

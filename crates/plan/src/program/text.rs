@@ -468,7 +468,7 @@ impl fmt::Display for TextFunction {
             TextFunction::Concat => "concat",
             TextFunction::Lower => "lower",
             TextFunction::Upper => "upper",
-            TextFunction::Substring => "substr",
+            TextFunction::Substring => "substring",
             TextFunction::Length => "length",
         })
     }

@@ -24,7 +24,7 @@ const ATTACH: &str = "ATTACH";
 const DETACH: &str = "DETACH";
 
 /// The path that means a new database in memory.
-const MEMORY: &str = ":memory:";
+pub const MEMORY_PATH: &str = ":memory:";
 
 /// The kinds of databases that can be attached.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,15 +94,19 @@ pub(crate) fn attach(work: &mut Work<'_>, attach: &AttachStatement) -> Result<Ou
     Ok(Outcome::Done { tag: ATTACH })
 }
 
+/// The error for a new database in memory that is opened only for reading.
+pub fn no_memory_to_read() -> Error {
+    Error::new(ErrorKind::InvalidParameter, "a new database in memory has nothing to read")
+}
+
 /// Opens a database that shares the account of memory of this one.
 fn open(work: &Work<'_>, path: &str, read_only: bool) -> Result<Arc<Engine>> {
     let own = work.engine();
     let broker = Some(own.broker().clone());
     let options = OpenOptions { read_only, settings: own.settings(), base: BaseKind::default(), broker };
     match (path, read_only) {
-        (MEMORY, true) => Err(Error::new(ErrorKind::InvalidParameter, "a new database in memory has nothing to read")
-            .hint("attach it without READ_ONLY")),
-        (MEMORY, false) => Engine::memory_with(options),
+        (MEMORY_PATH, true) => Err(no_memory_to_read().hint("attach it without READ_ONLY")),
+        (MEMORY_PATH, false) => Engine::memory_with(options),
         _ if is_sqlite(Path::new(path)) => {
             let what = format!("'{path}' is a database of SQLite");
             Err(Error::new(ErrorKind::WrongObject, what).hint("ATTACH 'path' AS name (TYPE sqlite)"))
@@ -135,7 +139,7 @@ fn database_name(attach: &AttachStatement) -> Result<String> {
     }
     let stem = Path::new(&attach.path).file_stem().and_then(|stem| stem.to_str());
     match stem {
-        Some(stem) if attach.path != MEMORY => Ok(lower(stem)),
+        Some(stem) if attach.path != MEMORY_PATH => Ok(lower(stem)),
         _ => Err(Error::new(ErrorKind::Syntax, format!("the path '{}' gives the database no name", attach.path))
             .hint("name it: ATTACH 'path' AS name")),
     }

@@ -1,1 +1,0 @@
-COPY t (a, b) FROM 't.parquet' (FORMAT parquet);

@@ -1,1 +1,0 @@
-CREATE TABLE t (a INTEGER, b TEXT, CONSTRAINT t_a_check CHECK (a > 0));

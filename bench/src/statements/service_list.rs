@@ -263,8 +263,8 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "left join of a group",
         "SELECT u.id, u.name, coalesce(t.n, 0) FROM users u LEFT JOIN (SELECT user_id, \
-         count(*) AS n FROM orders WHERE status = 'done' GROUP BY user_id) t ON t.user_id = u.id WHERE u.id BETWEEN ? AND \
-         ?",
+         count(*) AS n FROM orders WHERE status = 'done' GROUP BY user_id) t ON t.user_id = u.id WHERE u.id BETWEEN \
+         ? AND ?",
         &[User, More(10)],
     ),
     read(
@@ -332,8 +332,8 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
     read(
         "parents by recursion",
         "WITH RECURSIVE up(id, depth) AS (SELECT CAST(? AS BIGINT), 0 UNION ALL SELECT id / \
-         10, depth + 1 FROM up WHERE id > 9) SELECT u.id, u.name, up.depth FROM up JOIN users u ON u.id = up.id ORDER BY \
-         up.depth",
+         10, depth + 1 FROM up WHERE id > 9) SELECT u.id, u.name, up.depth FROM up JOIN users u ON u.id = up.id \
+         ORDER BY up.depth",
         &[User],
     ),
     read(
@@ -501,7 +501,7 @@ pub(super) const SERVICE_CHANGES: &[Statement] = &[
     ),
     change("update of an indexed column", "UPDATE users SET name = ? WHERE id = ?", &[Name, User]),
     change("update of a key", "UPDATE events SET id = ? WHERE id = ?", &[Fresh, Number(1, 400_000)]),
-    change("update of nothing", "UPDATE users SET age = 5 WHERE id = ? AND name = 'nobody'", &[User]),
+    change("update of nothing", "UPDATE users SET age = 5 WHERE id = ? AND name = 'No One'", &[User]),
     change("counter by returning", "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", &[Counter]),
     change("nullable to null", "UPDATE users SET city = NULL, age = NULL WHERE id = ?", &[User]),
     change("computed text", "UPDATE users SET name = name || '!', email = ? WHERE id = ?", &[FreshEmail, User]),

@@ -20,8 +20,8 @@ Without SQL, -c and -f, the shell reads SQL from the terminal or the standard in
 `rowmill serve DIR` makes the database a server; `rowmill serve --help` shows its options."
 )]
 pub(crate) struct Args {
-    /// The directory of the database, created if it does not exist; without a directory, or with `:memory:`, the database
-    /// is in memory.
+    /// The directory of the database, created if it does not exist; without a directory, or with `:memory:`, the
+    /// database is in memory.
     pub(crate) dir: Option<PathBuf>,
 
     /// SQL to run, before that of -c and -f.

@@ -134,8 +134,8 @@ pub(crate) enum KeptValues {
 pub(crate) struct GroupValues<'a> {
     /// The values. If the aggregate has an order, the values of each group are in this order.
     pub(crate) column: &'a ArrayRef,
-    /// How often each value counts. `None` means once, and an aggregate of [`KeptValues::All`] always gets `None`. Equal
-    /// values may still come more than once.
+    /// How often each value counts. `None` means once, and an aggregate of [`KeptValues::All`] always gets `None`.
+    /// Equal values may still come more than once.
     pub(crate) counts: Option<&'a [u64]>,
     pub(crate) starts: &'a [usize],
     /// The constant of the call, as an array of one row.

@@ -1,7 +1,7 @@
 //! Columns of a result that are evaluated for all rows at once.
 //!
 //! A function without a step of its own is evaluated as a batch ([`Evaluated`]). A batch of one row costs about a
-//! microsecond, most of which is spent on its arrays. So the rows first keep the operands of such columns, and when all
+//! microsecond, mostly for its arrays. So the rows first keep the operands of such columns, and when all
 //! rows of the result are known, each function runs once. Rows that a LIMIT drops are not evaluated.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use crate::arrays::array_of;
 use crate::expr::Expr;
 use crate::result_rows::ResultRows;
 
-/// The columns of a result, some of which are evaluated late.
+/// The columns of a result, if some of them are evaluated late.
 #[derive(Debug)]
 pub(crate) struct LateColumns {
     columns: Box<[LateColumn]>,

@@ -33,8 +33,8 @@
 //!   once.
 //! - `expr`, `number`, `texts`: values of rows.
 //! - `groups`, `aggregate`, `windows`: values over several rows.
-//! - `output`, `late_columns`, `result_rows`, `arrays`: the result, its columns that are evaluated for all rows at once,
-//!   its memory, and its form outside of the program. `way`: its order.
+//! - `output`, `late_columns`, `result_rows`, `arrays`: the result, its columns that are evaluated for all rows at
+//!   once, its memory, and its form outside of the program. `way`: its order.
 //! - `change`, `insert`: statements that write.
 
 mod access;

@@ -13,8 +13,8 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use crate::arrays::array_of;
 use crate::groups::append_key;
 
-/// Results of at most this number of bytes are copied when they are taken: copying them costs less than the growth of new
-/// buffers in the next run. It is half of a first-level cache.
+/// Results of at most this number of bytes are copied when they are taken: copying them costs less than the growth of
+/// new buffers in the next run. It is half of a first-level cache.
 const COPIED_BYTES_MAX: usize = 16 << 10;
 
 fn kinds_of(schema: &SchemaRef) -> Result<Arc<[SqlType]>> {
@@ -82,7 +82,8 @@ impl ResultRows {
         }
     }
 
-    /// Takes the rows for a caller that keeps them. The rows that are left behind are unspecified.
+    /// Takes the rows for a caller that keeps them. The caller must start the next result before it reads these rows
+    /// again.
     ///
     /// Few rows are copied to memory of their size, so that the buffers here stay and need not grow again.
     pub fn take(&mut self) -> ResultRows {

@@ -81,8 +81,8 @@ impl Database {
         Ok(Database { engine, workers, idle, running, connections, attached, jobs })
     }
 
-    /// Opens the directory at `path`, and makes it if it is absent. The path `:memory:` means a database in memory, as for
-    /// SQLite and DuckDB.
+    /// Opens the directory at `path`, and makes it if it is absent. The path `:memory:` means a database in memory, as
+    /// for SQLite and DuckDB.
     ///
     /// Only one process can have a directory open for writing. A second one gets an error of kind
     /// [`Locked`](crate::ErrorKind::Locked) that names the first.

@@ -48,6 +48,7 @@ impl Lexeme<'_> {
 }
 
 /// Returns the lexemes of `text`. Joined, they are exactly the text.
+#[inline]
 pub fn lexemes(text: &str) -> Lexer<'_> {
     Lexer { text, at: 0 }
 }
@@ -75,6 +76,7 @@ pub struct Lexer<'a> {
 impl<'a> Iterator for Lexer<'a> {
     type Item = Lexeme<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Lexeme<'a>> {
         let start = self.at;
         let rest = &self.text.as_bytes()[start..];
@@ -106,16 +108,19 @@ impl<'a> Iterator for Lexer<'a> {
     }
 }
 
+#[inline]
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
 impl Lexer<'_> {
+    #[inline]
     fn pass(&mut self, is_part: impl Fn(u8) -> bool) {
         let rest = &self.text.as_bytes()[self.at..];
         self.at += rest.iter().take_while(|byte| is_part(**byte)).count();
     }
 
+    #[inline]
     fn symbol(&mut self, first: u8) {
         self.at += 1;
         match first {
@@ -127,6 +132,7 @@ impl Lexer<'_> {
     }
 
     /// Skips a comment, which may contain other comments. Returns whether it is closed.
+    #[inline]
     fn pass_comment(&mut self) -> bool {
         let bytes = self.text.as_bytes();
         let mut open = 0_usize;
@@ -145,6 +151,7 @@ impl Lexer<'_> {
 
     /// Skips a quoted text. Returns whether it is closed. A doubled quote means one quote; with `escapes`, a backslash
     /// also takes the next byte.
+    #[inline]
     fn pass_quoted(&mut self, quote: u8, escapes: bool) -> bool {
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -167,6 +174,7 @@ impl Lexer<'_> {
     }
 
     /// Reads `$1`, or a text between two `$tag$`.
+    #[inline]
     fn dollar(&mut self) -> (LexemeKind, bool) {
         let rest = &self.text[self.at..];
         let name = rest[1..].bytes().take_while(|byte| is_word(*byte)).count();
@@ -181,6 +189,7 @@ impl Lexer<'_> {
         (LexemeKind::SpecialText, end.is_some())
     }
 
+    #[inline]
     fn word(&mut self) -> (LexemeKind, bool) {
         let start = self.at;
         self.pass(|byte| is_word(byte) || byte == b'$');

@@ -37,6 +37,7 @@ const TEXT_BYTES_MAX: usize = 1 << 12;
 const LITERALS_MAX: usize = 64;
 
 /// Returns the statement without its literals, or `None` if no program may run it or it has no literal to take.
+#[inline]
 pub(crate) fn lift(sql: &str) -> Option<Lifted> {
     let sql = sql.trim_ascii_end().trim_end_matches(';');
     if sql.len() > TEXT_BYTES_MAX {
@@ -54,11 +55,13 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
 }
 
 /// Whether `rest` begins with a cast of the value before it.
+#[inline]
 fn is_cast(rest: &str) -> bool {
     rest.trim_ascii_start().starts_with("::")
 }
 
 /// Whether `rest` begins after the end of an assigned value.
+#[inline]
 fn is_after_value(rest: &str) -> bool {
     let rest = rest.trim_ascii_start();
     let word = &rest[..rest.find(|sign: char| !sign.is_ascii_alphabetic()).unwrap_or(rest.len())];
@@ -68,6 +71,7 @@ fn is_after_value(rest: &str) -> bool {
 
 /// Whether the parser surely sees a value or a name in a lexeme with signs other than ASCII. Some of these signs are
 /// blanks, and `ſelect` is a keyword to the parser, because its upper-case form is.
+#[inline]
 fn is_plain(kind: LexemeKind, text: &str) -> bool {
     match kind {
         LexemeKind::Text | LexemeKind::QuotedName => true,
@@ -138,6 +142,7 @@ struct Lifting {
 }
 
 impl Lifting {
+    #[inline]
     fn new(first: Lexeme<'_>) -> Option<Lifting> {
         let Lexeme { kind: LexemeKind::Word, text: word, .. } = first else { return None };
         let kinds = [
@@ -162,11 +167,13 @@ impl Lifting {
     }
 
     /// The innermost query around this place.
+    #[inline]
     fn query(&mut self) -> &mut LiftedQuery {
         self.queries.last_mut().expect("the statement is never removed")
     }
 
     /// Processes the next lexeme. Returns `None` in doubt. `rest` is the text after it.
+    #[inline]
     fn take(&mut self, lexeme: Lexeme<'_>, rest: &str) -> Option<()> {
         let place = std::mem::replace(&mut self.place, LiteralContext::Taken);
         let Lexeme { kind, text, is_closed } = lexeme;
@@ -216,6 +223,7 @@ impl Lifting {
         Some(())
     }
 
+    #[inline]
     fn word(&mut self, word: &str, is_opened: bool) -> Option<()> {
         let lower = word.to_ascii_lowercase();
         self.text.push_str(word);
@@ -245,6 +253,7 @@ impl Lifting {
         Some(())
     }
 
+    #[inline]
     fn sign(&mut self, sign: &str, place: LiteralContext, step: SumStep) -> Option<()> {
         // These begin parameters, further statements and operators of only some dialects.
         if sign.starts_with(['?', ';', '`', '\\', '#']) {
@@ -284,12 +293,14 @@ impl Lifting {
 
     /// Returns the place after a parenthesis or comma. Only the values of rows are directly inside one pair of
     /// parentheses.
+    #[inline]
     fn in_row(&self) -> LiteralContext {
         if self.kind == LiftedKind::Insert && self.depth == 1 { LiteralContext::Free } else { LiteralContext::Taken }
     }
 }
 
 impl SumStep {
+    #[inline]
     fn after_name(self, name: &str) -> SumStep {
         match self {
             SumStep::Begin => SumStep::Named(name.to_owned()),
@@ -302,10 +313,12 @@ impl SumStep {
 /// The most digits of a number that a double holds exactly, so that it has the same double in every form.
 const ADDEND_DIGITS_MAX: usize = 15;
 
+#[inline]
 fn is_addend(lexeme: Lexeme<'_>) -> bool {
     lexeme.kind == LexemeKind::Number && lexeme.text.len() <= ADDEND_DIGITS_MAX
 }
 
+#[inline]
 fn literal(lexeme: Lexeme<'_>, is_negative: bool) -> Option<Literal> {
     let text = lexeme.text;
     match lexeme.kind {

@@ -136,6 +136,7 @@ impl StatementCache {
     }
 
     /// Returns the result of parsing `sql` if it was parsed under the same settings.
+    #[inline]
     pub(crate) fn parsed(&mut self, sql: &str, settings: u64) -> Option<ParsedText> {
         let text = without_end(sql);
         if text.len() > TEXT_BYTES_MAX {
@@ -245,6 +246,7 @@ impl StatementCache {
     }
 
     /// Returns how the row of a statement is added to an open transaction. `None` if that is not known yet.
+    #[inline]
     pub(crate) fn row_plan(&mut self, statement: &Statement, made_for: MadeFor) -> Option<Option<Arc<AppendPlan>>> {
         self.renew(made_for);
         let at = self.at(statement.text_hash(), statement.shared_text());

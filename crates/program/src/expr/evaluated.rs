@@ -54,8 +54,8 @@ impl Evaluated {
         Ok(Evaluated { column: Some(column.to_owned()), ..Evaluated::new(expr, operands, kind, place)? })
     }
 
-    /// Whether the value is better evaluated for all rows of a result at once. A text that is the same for all rows is
-    /// remembered instead.
+    /// Whether the value is better evaluated for all rows of a result at once. The value of a parameter that is a text
+    /// is remembered instead.
     pub(crate) fn is_late(&self) -> bool {
         self.last.is_none() && self.column.is_none()
     }

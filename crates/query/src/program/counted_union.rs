@@ -6,7 +6,7 @@
 //!
 //! An index entry holds the primary key of its row. So the entries of all conditions, with each primary key once, give
 //! the number of rows, and no row is read. If the entries of one condition also have the columns of the conditions
-//! before it, they are tested on the entries, and no primary key has to be remembered: `name LIKE 'A%' OR name LIKE
+//! before it, they are tested on the entries, and no primary key must be remembered: `name LIKE 'A%' OR name LIKE
 //! 'B%'`.
 
 use rowmill_plan::logical::LogicalScan;
@@ -23,8 +23,9 @@ use super::scalar::Scope;
 use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 
 impl ProgramBuilder<'_> {
-    /// Plans reads of the primary keys, each given once, of the rows that meet `conditions`, among them an OR. Its lookups
-    /// are numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all conditions.
+    /// Plans reads of the primary keys, each given once, of the rows that meet `conditions`, among them an OR. Its
+    /// lookups are numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all
+    /// conditions.
     pub(super) fn counted_any_of(
         &self,
         scan: &LogicalScan,

@@ -95,9 +95,9 @@ struct PendingCondition {
 }
 
 impl Lookups {
-    /// The positions of the conditions that a lookup must still test, after a key has answered those in `answered`. Leaves out
-    /// conditions that follow from these and from the rows before. For example, after `user.id = order.user`,
-    /// `order.user < 9` follows from `user.id < 9`.
+    /// The positions of the conditions that a lookup must still test, after a key has answered those in `answered`.
+    /// Leaves out conditions that follow from these and from the rows before. For example, after `user.id =
+    /// order.user`, `order.user < 9` follows from `user.id < 9`.
     fn others(&self, conditions: &[ScalarExpr], answered: &[usize]) -> Vec<usize> {
         let by: Vec<ScalarExpr> = answered.iter().map(|at| conditions[*at].clone()).collect();
         let implied = inferred(&by, &self.held, None);

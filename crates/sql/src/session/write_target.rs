@@ -45,6 +45,7 @@ impl Session {
     }
 
     /// Whether a statement runs in another database, so that no program or plan of this one can be meant.
+    #[inline]
     pub(super) fn runs_elsewhere(&self, statement: &Statement) -> Result<bool> {
         // A program writes without asking for the other databases.
         Ok(self.changed_elsewhere().is_some() || self.write_target(statement)?.is_some())

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! A log of distinct values drops a repeated value at once if a small table still remembers it. A log of counted values
-//! adds a repeated value to the repeats of the row that the table remembers. All other logs have no repeats. A log that needs only
-//! the first value of an order writes only one row per group of a block or batch. A log of sketches has rows only for
-//! groups with few values (sketches.rs).
+//! adds a repeated value to the repeats of the row that the table remembers. All other logs have no repeats. A log that
+//! needs only the first value of an order writes only one row per group of a block or batch. A log of sketches has rows
+//! only for groups with few values (sketches.rs).
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -519,7 +519,8 @@ impl Log {
     }
 }
 
-/// Whether values repeat so often that it pays to merge their rows, which takes about as long as sorting half of them.
+/// Whether values repeat so often that it pays to merge their rows: a look-up in a table takes about as long as sorting
+/// two rows.
 fn repeats_often(pages: &[Vec<u64>], stride: usize) -> bool {
     let rows = || pages.iter().flat_map(|page| page.chunks_exact(stride));
     rows().map(count_of).sum::<u64>() >= 2 * rows().count() as u64
@@ -643,6 +644,11 @@ impl LogRows {
                 let places = mask.map_or_else(|| rows.rows.clone().collect(), of_mask);
                 let each = |place: usize| std::iter::repeat_n(place, weights[place] as usize);
                 places.into_iter().flat_map(each).collect()
+            }
+            // A count of zero cannot be written, and a value without rows is none.
+            (_, Some(weights)) if log.is_counted() => {
+                let places = mask.map_or_else(|| rows.rows.clone().collect(), of_mask);
+                places.into_iter().filter(|place| weights[*place] > 0).collect()
             }
             _ => mask.map_or_else(|| rows.rows.clone().collect(), of_mask),
         };

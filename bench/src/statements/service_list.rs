@@ -302,7 +302,7 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
         &[Order, More(50)],
     ),
     read(
-        "four tables",
+        "lines with all names",
         "SELECT u.name, p.name, i.quantity FROM orders o JOIN users u ON u.id = o.user_id JOIN \
          order_items i ON i.order_id = o.id JOIN products p ON p.id = i.product_id WHERE o.id BETWEEN ? AND ? ORDER BY \
          o.id, i.line",
@@ -359,7 +359,7 @@ pub(super) const SERVICE_REPORTS: &[Statement] = &[
         &[Country, Moment(DAY_S), Later(DAY_S)],
     ),
     read(
-        "except",
+        "buyers without a purchase event",
         "SELECT user_id FROM orders WHERE product_id = ? EXCEPT SELECT user_id FROM events WHERE kind = \
          'buy' AND user_id < 1000",
         &[Product],
@@ -477,7 +477,7 @@ pub(super) const SERVICE_CHANGES: &[Statement] = &[
         &[Counter],
     ),
     change(
-        "upsert with a condition",
+        "upsert of a greater value",
         "INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value \
          WHERE counters.value < excluded.value",
         &[Counter, Number(1, 5_000)],
@@ -499,15 +499,15 @@ pub(super) const SERVICE_CHANGES: &[Statement] = &[
          order_items.order_id = ?",
         &[Order],
     ),
-    change("update of an indexed column", "UPDATE users SET name = ? WHERE id = ?", &[Name, User]),
-    change("update of a key", "UPDATE events SET id = ? WHERE id = ?", &[Fresh, Number(1, 400_000)]),
+    change("another name", "UPDATE users SET name = ? WHERE id = ?", &[Name, User]),
+    change("another number", "UPDATE events SET id = ? WHERE id = ?", &[Fresh, Number(1, 400_000)]),
     change("update of nothing", "UPDATE users SET age = 5 WHERE id = ? AND name = 'No One'", &[User]),
     change("counter by returning", "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", &[Counter]),
     change("nullable to null", "UPDATE users SET city = NULL, age = NULL WHERE id = ?", &[User]),
     change("computed text", "UPDATE users SET name = name || '!', email = ? WHERE id = ?", &[FreshEmail, User]),
     change("delete by two conditions", "DELETE FROM orders WHERE user_id = ? AND status = 'cancelled'", &[Buyer]),
     change(
-        "delete of old events",
+        "all but the latest event",
         "DELETE FROM events WHERE user_id = ? AND id NOT IN (SELECT id FROM events WHERE user_id = ? ORDER BY moment \
          DESC LIMIT 1)",
         &[User, Again(0)],

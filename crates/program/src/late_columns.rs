@@ -1,18 +1,16 @@
 //! Columns of a result that are evaluated for all rows at once.
 //!
 //! A function without a step of its own is evaluated as a batch ([`Evaluated`]). A batch of one row costs about a
-//! microsecond, mostly for its arrays. So the rows first keep the operands of such columns, and when all
-//! rows of the result are known, each function runs once. Rows that a LIMIT drops are not evaluated.
+//! microsecond, mostly for its arrays. So the rows first keep the operands of such columns. When all rows of the result
+//! are known, each function runs once. Rows that a LIMIT drops are not evaluated.
 //!
 //! ```text
 //! SELECT id, least(balance, 1000)      kept: id, balance      given: id, least(...)
 //! ```
 
-use std::sync::Arc;
-
 use rowmill_base::{Result, SqlType};
 use rowmill_expr::evaluator::Evaluator;
-use rowmill_storage::keyed::{ColumnValues, ValueRef};
+use rowmill_storage::keyed::ColumnValues;
 
 use crate::arrays::array_of;
 use crate::expr::Expr;
@@ -20,11 +18,7 @@ use crate::result_rows::ResultRows;
 
 /// The columns of a result, if some of them are evaluated late.
 #[derive(Debug)]
-pub(crate) struct LateColumns {
-    columns: Box<[LateColumn]>,
-    /// The types of the kept values.
-    kinds: Arc<[SqlType]>,
-}
+pub(crate) struct LateColumns(Box<[LateColumn]>);
 
 #[derive(Debug)]
 enum LateColumn {
@@ -32,6 +26,12 @@ enum LateColumn {
     Kept(usize),
     /// A value of type `kind` that is evaluated over the kept values at `operands`.
     Evaluated { evaluator: Evaluator, operands: Box<[usize]>, kind: SqlType },
+}
+
+/// A column whose values are known for all rows of the result.
+enum GivenColumn {
+    Kept(usize),
+    Evaluated(ColumnValues),
 }
 
 impl LateColumns {
@@ -56,8 +56,7 @@ impl LateColumns {
             }
             column => LateColumn::Kept(keep(column, kind)),
         });
-        let columns = columns.collect();
-        let late = LateColumns { columns, kinds: kept_kinds.as_slice().into() };
+        let late = LateColumns(columns.collect());
         (kept.into(), kept_kinds, Some(late))
     }
 
@@ -68,23 +67,22 @@ impl LateColumns {
         places: impl ExactSizeIterator<Item = usize> + Clone,
         out: &mut ResultRows,
     ) -> Result<()> {
-        let evaluated = self.columns.iter().map(|column| match column {
-            LateColumn::Kept(_) => Ok(None),
+        let columns = self.0.iter().map(|column| match column {
+            LateColumn::Kept(at) => Ok(GivenColumn::Kept(*at)),
             LateColumn::Evaluated { evaluator, operands, kind } => {
                 let operands = operands.iter().map(|operand| {
-                    array_of(&self.kinds[*operand], places.clone().map(|place| kept.get(place, *operand)))
+                    array_of(&kept.kinds()[*operand], places.clone().map(|place| kept.get(place, *operand)))
                 });
                 let array = evaluator.evaluate(&operands.collect::<Result<Vec<_>>>()?, places.len())?;
-                ColumnValues::new(&array, kind).map(Some)
+                ColumnValues::new(&array, kind).map(GivenColumn::Evaluated)
             }
         });
-        let evaluated = evaluated.collect::<Result<Vec<Option<ColumnValues>>>>()?;
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         for (row, place) in places.enumerate() {
-            for (column, values) in self.columns.iter().zip(&evaluated) {
-                out.push(match (column, values) {
-                    (LateColumn::Kept(at), _) => kept.get(place, *at),
-                    (LateColumn::Evaluated { .. }, Some(values)) => values.get(row),
-                    (LateColumn::Evaluated { .. }, None) => ValueRef::Null,
+            for column in &columns {
+                out.push(match column {
+                    GivenColumn::Kept(at) => kept.get(place, *at),
+                    GivenColumn::Evaluated(values) => values.get(row),
                 });
             }
             out.end_row();

@@ -28,8 +28,8 @@ enum CellSource<'r> {
     Value(ValueRef<'r>, &'r SqlType),
 }
 
-/// Whether the values of a program are read as they are if they have this type. Values of all other types are bytes of
-/// an encoding, which columns of a batch decode.
+/// Whether [`CellRef`] reads the values of a program of this type as they are. Values of all other types must become
+/// columns of a batch first.
 pub(crate) fn is_read_in_place(kind: &SqlType) -> bool {
     match kind {
         SqlType::Decimal { .. } => Physical::of(kind) == Physical::Decimal,

@@ -175,10 +175,16 @@ impl ExprWriter<'_> {
             }
             ExprOp::Coalesce(values) => self.call("coalesce", values),
             ExprOp::Call(function, arguments) => match (operator_symbol(function.name), &arguments[..]) {
-                (Some(symbol), [left, right]) => self.pair(left, symbol, right, binding(expr)),
                 (Some(symbol), [value]) => {
                     self.out.push_str(symbol);
                     self.operand(value, Binding::Whole);
+                }
+                (Some(symbol), [first, others @ ..]) => {
+                    self.operand(first, binding(expr));
+                    for other in others {
+                        self.push(format_args!(" {symbol} "));
+                        self.operand(other, tighter(binding(expr)));
+                    }
                 }
                 _ => self.call(function.name, arguments),
             },
@@ -230,9 +236,9 @@ fn binding(expr: &ScalarExpr) -> Binding {
         ExprOp::Literal(value) if literal_text(value).starts_with('-') => Binding::Sign,
         ExprOp::Call(function, arguments) => match (operator_symbol(function.name), arguments.len()) {
             (Some(_), 1) => Binding::Sign,
-            (Some("*" | "/"), 2) => Binding::Product,
-            (Some(_), 2) => Binding::Sum,
-            _ => Binding::Whole,
+            (Some("*" | "/"), _) => Binding::Product,
+            (Some(_), _) => Binding::Sum,
+            (None, _) => Binding::Whole,
         },
         _ => Binding::Whole,
     }
@@ -251,7 +257,8 @@ mod tests {
     use rowmill_plan::CompareOp;
 
     use super::*;
-    use crate::typing::{arithmetic, compare, negate};
+    use crate::fold::fold;
+    use crate::typing::{arithmetic, compare, concat, negate};
 
     fn column(number: usize) -> ScalarExpr {
         ScalarExpr::column(number, DataType::Int64)
@@ -271,6 +278,11 @@ mod tests {
         assert_eq!(shown(&difference(column(0), difference(column(1), column(2)))), "a - (b - c)");
         assert_eq!(shown(&difference(difference(column(0), column(1)), column(2))), "a - b - c");
         assert_eq!(shown(&negate(negate(column(0)).expect("a number")).expect("a number")), "-(-a)");
+        let text = |number| ScalarExpr::column(number, DataType::Utf8View);
+        let mut chain = concat(concat(text(0), text(1)).expect("texts"), text(2)).expect("texts");
+        assert_eq!(shown(&chain), "a || b || c");
+        fold(&mut chain);
+        assert_eq!(shown(&chain), "a || b || c");
         let equal = |l, r| compare(CompareOp::Equal, l, r).expect("numbers");
         let both = ScalarExpr::and(vec![equal(column(0), ScalarExpr::literal(-1)), equal(column(1), column(2))]);
         assert_eq!(shown(&both), "a = -1 AND b = c");

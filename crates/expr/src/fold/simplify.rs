@@ -7,10 +7,11 @@ use crate::functions::{FOLDED_BYTES_MAX, with_result_limit};
 
 /// Replaces every immutable part of `expr` that reads no column, parameter or subquery by its value. A part that fails
 /// stays as it is, because it may never be evaluated. Also drops operands that cannot matter: TRUE in AND, branches of
-/// CASE that are never taken, NULL in COALESCE.
+/// CASE that are never taken, NULL in COALESCE. A chain of calls of an associative function becomes one call.
 pub fn fold(expr: &mut ScalarExpr) {
     expr.rewrite(&mut |part| {
         drop_decided(part);
+        join_chain(part);
         if let Some(value) = constant_value(part) {
             *part = ScalarExpr::new(part.kind.clone(), ExprOp::Literal(value));
         }
@@ -96,6 +97,26 @@ fn drop_decided(expr: &mut ScalarExpr) {
     if let Some(replaced) = replaced {
         *expr = replaced;
     }
+}
+
+/// Gives a call of an associative function the arguments of its operands that call the same function, in their place.
+/// The operands must have been rewritten before.
+fn join_chain(expr: &mut ScalarExpr) {
+    let ExprOp::Call(function, arguments) = &mut expr.op else { return };
+    let is_same = |part: &ScalarExpr| matches!(&part.op, ExprOp::Call(inner, _) if std::ptr::eq(*inner, *function));
+    if !function.associative || !arguments.iter().any(is_same) {
+        return;
+    }
+    let mut joined = Vec::new();
+    for argument in arguments.drain(..) {
+        match argument.op {
+            // A chain is nested on its left side. Its arguments stay where they are, so that a long chain takes linear time.
+            ExprOp::Call(inner, parts) if std::ptr::eq(inner, *function) && joined.is_empty() => joined = parts,
+            ExprOp::Call(inner, parts) if std::ptr::eq(inner, *function) => joined.extend(parts),
+            _ => joined.push(argument),
+        }
+    }
+    *arguments = joined;
 }
 
 /// Returns the value of `AND` of `parts` if it is decided, or else drops the parts that are true. For `OR`, drops those

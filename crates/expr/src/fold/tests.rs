@@ -4,7 +4,7 @@ use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
 
 use super::bounds::integer_range_within;
 use super::*;
-use crate::typing::{arithmetic, cast, compare};
+use crate::typing::{arithmetic, cast, compare, concat};
 
 fn column(kind: DataType) -> ScalarExpr {
     ScalarExpr::column(0, kind)
@@ -52,6 +52,20 @@ fn constants_are_folded_and_failing_parts_stay() {
     assert_eq!(case.op, expected);
     let values = vec![ScalarExpr::null(DataType::Int64), ScalarExpr::literal(7), column(DataType::Int64)];
     assert_eq!(folded(ScalarExpr::new(DataType::Int64, ExprOp::Coalesce(values))), ScalarExpr::literal(7));
+}
+
+#[test]
+fn chains_of_concatenations_become_one_call() {
+    let text = || column(DataType::Utf8View);
+    let chain = concat(concat(text(), ScalarExpr::literal("-")).expect("texts"), text()).expect("texts");
+    let nested = concat(chain.clone(), concat(text(), text()).expect("texts")).expect("texts");
+    let arguments = |expr: &ScalarExpr| match &expr.op {
+        ExprOp::Call(function, arguments) => (function.name, arguments.len()),
+        _ => panic!("{expr:?} is no call"),
+    };
+    assert_eq!(arguments(&chain), ("text_concat", 2));
+    assert_eq!(arguments(&folded(chain)), ("text_concat", 3));
+    assert_eq!(arguments(&folded(nested)), ("text_concat", 5));
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
         volatility: Volatility::Immutable,
         can_fail: false,
         strict: true,
+        associative: false,
         length_unit: None,
         ascending_argument: None,
         signature: |_| None,

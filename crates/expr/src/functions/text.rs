@@ -110,6 +110,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "text_concat",
+        associative: true,
         signature: |arguments| any_as_text(arguments, 1),
         kernel: concat::text_concat,
         doc: "The texts one after another, as the operator || gives them: NULL if one is NULL.",
@@ -118,6 +119,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "blob_concat",
+        associative: true,
         signature: |arguments| variadic(arguments, 1, &BLOB, BLOB),
         kernel: concat::blob_concat,
         doc: "The BLOBs one after another, as the operator || gives them: NULL if one is NULL.",
@@ -126,6 +128,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         name: "concat",
+        associative: true,
         strict: false,
         signature: |arguments| any_as_text(arguments, 1),
         kernel: concat::concat,

@@ -404,10 +404,8 @@ impl Fold for SumFloat {
 
     #[inline(always)]
     fn take(&mut self, number: f64) -> bool {
-        let total = self.total + number;
-        let taken = total - self.total;
-        // This is exactly the part of both numbers that the rounded total does not have.
-        self.lost += (self.total - (total - taken)) + (number - taken);
+        let (total, lost) = two_sum(self.total, number);
+        self.lost += lost;
         self.total = total;
         false
     }
@@ -444,6 +442,14 @@ impl Fold for SumFloat {
     }
 }
 
+/// Returns the rounded sum of two floats, and exactly the part of both that the rounded sum does not have.
+#[inline(always)]
+fn two_sum(left: f64, right: f64) -> (f64, f64) {
+    let total = left + right;
+    let taken = total - left;
+    (total, (left - (total - taken)) + (right - taken))
+}
+
 /// Lanes of a sum of floats. They stay in memory, so that the compiler makes vector instructions of the additions: 0.7
 /// ns for each number instead of 1.8 ns with eight lanes in registers.
 const FLOAT_LANES: usize = 64;
@@ -461,9 +467,8 @@ impl FloatLanes {
     #[inline(never)]
     fn take(&mut self, numbers: &[f64; FLOAT_LANES]) {
         for ((lane, lost), number) in self.totals.iter_mut().zip(&mut self.lost).zip(numbers) {
-            let total = *lane + number;
-            let taken = total - *lane;
-            *lost += (*lane - (total - taken)) + (number - taken);
+            let (total, error) = two_sum(*lane, *number);
+            *lost += error;
             *lane = total;
         }
     }

@@ -150,18 +150,19 @@ impl Neighbours {
     /// Finds the two values among values in any order, each with its count.
     fn find_counted<T: Copy>(self, values: &mut [(T, u64)], compare: impl Fn(&T, &T) -> Ordering) -> (T, T, f64) {
         values.sort_unstable_by(|left, right| compare(&left.0, &right.0));
-        (values[counted_at(values, self.low)].0, values[counted_at(values, self.high)].0, self.part)
+        let value_at = |place| values[counted_at(values.iter().map(|(_, count)| *count), place)].0;
+        (value_at(self.low), value_at(self.high), self.part)
     }
 }
 
 /// Where the value at `place` is, counted from zero, if each value is repeated as often as it counts.
-fn counted_at<T>(values: &[(T, u64)], place: u64) -> usize {
-    let mut before = 0;
-    let at = values.iter().position(|(_, count)| {
+fn counted_at(mut counts: impl ExactSizeIterator<Item = u64>, place: u64) -> usize {
+    let (mut before, last) = (0, counts.len().saturating_sub(1));
+    let at = counts.position(|count| {
         before += count;
         before > place
     });
-    at.unwrap_or(values.len() - 1)
+    at.unwrap_or(last)
 }
 
 /// A function that finds two neighbouring values of a group among the values of all groups.
@@ -299,14 +300,7 @@ fn discrete_quantile(column: &ArrayRef, counts: Option<&[u64]>, starts: &[usize]
         let place = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1)) - 1;
         let at = match counts {
             None => place as usize,
-            Some(counts) => {
-                let mut before = 0;
-                let is_beyond = |of: &u64| {
-                    before += of;
-                    before > place
-                };
-                counts[slice.clone()].iter().position(is_beyond).unwrap_or_default()
-            }
+            Some(counts) => counted_at(counts[slice.clone()].iter().copied(), place),
         };
         (count > 0).then(|| (slice.start + at) as u32)
     };

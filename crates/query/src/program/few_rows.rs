@@ -145,7 +145,7 @@ impl<'p> ProgramBuilder<'p> {
         }
         let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, Wanted::default())?;
         let counted = table(&lookups).filter(Access::narrows)?;
-        let table_rows = self.tables.iter().find(|table| table.table().id == counted.table)?.row_count();
+        let table_rows = self.table_rows(&counted)?;
         let output = ReadOutput::Groups(self.group_output(stage, grouping, &lookups.scope, ids, false)?);
         let (lookups, rows_max) = (lookups.lookups, lookups.rows_max);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
@@ -157,11 +157,15 @@ impl<'p> ProgramBuilder<'p> {
         let needed = stage.cut()?;
         let counted = counted_access(read)?;
         // The rows of the join count as if the table had fewer rows: each row of the key costs more.
-        let table_rows = self.tables.iter().find(|table| table.table().id == counted.table)?.row_count();
-        let table_rows = (table_rows as f64 / rows_of_each.max(1.0)) as u64;
+        let table_rows = (self.table_rows(counted)? as f64 / rows_of_each.max(1.0)) as u64;
         // The entries of the key are counted, not groups of them.
         let counted = Access { distinct: None, ..counted.clone() };
         Some(FewRows { counted, needed, table_rows, read: read.clone() })
+    }
+
+    /// The number of rows of the table that `access` reads.
+    fn table_rows(&self, access: &Access) -> Option<u64> {
+        Some(self.tables.iter().find(|table| table.table().id == access.table)?.row_count())
     }
 
     /// The read of a stage by one key of its only table.

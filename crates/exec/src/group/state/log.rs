@@ -355,7 +355,9 @@ impl Log {
         let words: usize = pages.iter().map(Vec::len).sum();
         let rows = words / self.layout.stride;
         memory.grow((words * size_of::<u64>()) as u64)?;
-        let pages = match self.is_distinct() || self.is_counted() && repeats_often(&pages, self.layout.stride) {
+        let values = if self.is_counted() { values_in(&pages, self.layout.stride) } else { rows as u64 };
+        // A look-up in a table takes about as long as sorting two rows, so rows are merged if values repeat often.
+        let pages = match self.is_distinct() || values >= 2 * (rows as u64).max(1) {
             true => {
                 memory.grow(Index::bytes_for(rows))?;
                 vec![with_shape!(self.layout.shape, shape => self.each_once(shape, pages, texts))]
@@ -382,7 +384,7 @@ impl Log {
             false => in_one(pages),
         };
         let (column, counts) = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Estimate)) {
-            true => self.column(&rows, &starts, texts, memory)?,
+            true => self.column(&rows, values, &starts, texts, memory)?,
             false => (new_empty_array(&self.kind), None),
         };
         let cells = match &self.states {
@@ -410,17 +412,18 @@ impl Log {
     }
 
     /// The values of the rows, ordered by group and within a group by the log's order, and how often each of them
-    /// counts if that is not once for all.
+    /// counts if that is not once for all. The rows stand for `values` values together.
     fn column(
         &self,
         rows: &[u64],
+        values: u64,
         starts: &[usize],
         texts: &TextStore,
         memory: &mut Reservation,
     ) -> Result<(ArrayRef, Option<Vec<u64>>)> {
         let mut columns = self.layout.keys(rows, texts, &[])?;
         let rows_of = || rows.chunks_exact(self.layout.stride);
-        let has_repeats = self.is_counted() && rows_of().any(|row| count_of(row) > 1);
+        let has_repeats = self.is_counted() && values > rows_of().len() as u64;
         if has_repeats {
             memory.grow((columns[0].len() * size_of::<u64>()) as u64)?;
         }
@@ -519,11 +522,9 @@ impl Log {
     }
 }
 
-/// Whether values repeat so often that it pays to merge their rows: a look-up in a table takes about as long as sorting
-/// two rows.
-fn repeats_often(pages: &[Vec<u64>], stride: usize) -> bool {
-    let rows = || pages.iter().flat_map(|page| page.chunks_exact(stride));
-    rows().map(count_of).sum::<u64>() >= 2 * rows().count() as u64
+/// The number of values that the rows of all pages stand for.
+fn values_in(pages: &[Vec<u64>], stride: usize) -> u64 {
+    pages.iter().flat_map(|page| page.chunks_exact(stride)).map(count_of).sum()
 }
 
 /// The rows of all pages, one page after the other.

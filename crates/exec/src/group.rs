@@ -14,6 +14,7 @@ mod bits;
 mod borders;
 mod case_values;
 mod choice;
+mod coded;
 mod complete;
 mod cut_lists;
 mod distinct;

@@ -32,7 +32,6 @@ mod rest;
 mod spill;
 #[cfg(test)]
 mod tests;
-mod text_memo;
 mod uncertain;
 mod worker;
 

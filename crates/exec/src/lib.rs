@@ -16,6 +16,7 @@
 //!   `set_all`: set operations.
 //! - `sort`, `late_sort`, `limit`: orders and limits.
 //! - `time_slices`: slices of time, in which groupings, fills and joins of the operators above work.
+//! - `text_memo`: numbers of texts that a join or a grouping has looked up before.
 //! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
 //!   `partition_order`: sorts rows by partition. `cache`: sizes of caches.
@@ -73,6 +74,7 @@ mod spin;
 mod test_input;
 #[cfg(test)]
 mod testing;
+mod text_memo;
 mod time_slices;
 mod union;
 mod unnest;

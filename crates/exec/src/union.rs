@@ -2,7 +2,7 @@
 //!
 //! Workers read the inputs one after the other. Each input is read by as many workers as have something to do in it;
 //! further workers go on to the next input. In the end every worker also asks the inputs that it skipped, because a
-//! share of them may have been dropped early.
+//! share of them may have been dropped early. A filter of a join above is offered to all inputs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::datatypes::SchemaRef;
 
 use crate::batch::{BatchSource, Batches};
+use crate::key_filter::KeyFilter;
 use crate::share::share;
 
 /// Returns the rows of all its inputs.
@@ -76,15 +77,72 @@ impl BatchSource for Union {
             }
         })
     }
+
+    fn accepts(&self, column: usize) -> bool {
+        self.inputs.iter().any(|input| input.source.accepts(column))
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        let accepting = self.inputs.iter().filter(|input| input.source.accepts(column));
+        accepting.for_each(|input| input.source.offer(column, filter));
+    }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.inputs.iter().all(|input| input.source.narrows(column))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use rowmill_base::ErrorKind;
+    use arrow::array::{Array, ArrayRef, Int64Array};
+    use rowmill_base::{Broker, ErrorKind};
 
     use super::*;
     use crate::collect::collect;
     use crate::test_input::{Failing, number_schema, numbers, numbers_of};
+
+    /// Counts the filters that it is offered.
+    #[derive(Debug)]
+    struct Filtered(Arc<dyn BatchSource>, AtomicUsize);
+
+    impl BatchSource for Filtered {
+        fn schema(&self) -> &SchemaRef {
+            self.0.schema()
+        }
+
+        fn parallelism(&self) -> usize {
+            self.0.parallelism()
+        }
+
+        fn worker(self: Arc<Self>) -> Batches {
+            Arc::clone(&self.0).worker()
+        }
+
+        fn accepts(&self, _: usize) -> bool {
+            true
+        }
+
+        fn offer(&self, _: usize, _: &Arc<KeyFilter>) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn filters_are_offered_to_all_inputs_that_accept_them() {
+        let filtered = || Arc::new(Filtered(numbers(0..10, 10), AtomicUsize::new(0)));
+        let (first, second) = (filtered(), filtered());
+        let inputs: Vec<Arc<dyn BatchSource>> =
+            vec![Arc::clone(&first) as _, numbers(0..10, 10), Arc::clone(&second) as _];
+        let union = Union::new(inputs, number_schema());
+        assert!(union.accepts(0) && !union.narrows(0));
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![3]));
+        let mut memory = Broker::new(1 << 20).reservation("test");
+        let filter = KeyFilter::new(values.data_type(), &[&values], false, Arc::default(), &mut memory);
+        union.offer(0, &Arc::new(filter.expect("memory")));
+        assert_eq!([&first, &second].map(|input| input.1.load(Ordering::Relaxed)), [1, 1]);
+        let plain = Union::new(three(), number_schema());
+        assert!(!plain.accepts(0));
+    }
 
     fn three() -> Vec<Arc<dyn BatchSource>> {
         vec![numbers(0..1_000, 10), numbers(0..0, 10), numbers(1_000..1_005, 10)]

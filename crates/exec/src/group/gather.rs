@@ -4,6 +4,7 @@
 //! ```text
 //!   a block      groups by codes ── few ──┐                    ┌── when full, and at the end ──┐
 //!                       │                 ├── table of groups ─┤                               ├── partitions
+//!   batches with texts ─┤                 │                    │                               │
 //!   a batch ────────────┼── rows ─────────┘                    └── alike rows are rare ────────┤
 //!                       ├── many, or one per row ──────────────────────────────────────────────┘
 //!                       └── many, of the only block ── complete groups (complete.rs)
@@ -192,8 +193,8 @@ impl<'a> Gatherer<'a> {
         if layout.columns.is_empty() {
             return self.add_to_one(rows, all);
         }
-        let keys: Vec<PartValues> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
-        if !rows.is_block() || self.recipe.enough.is_some() {
+        let keys: Vec<PartValues> = layout.columns.iter().map(|key| rows.key(key.expr)).collect::<Result<_>>()?;
+        if !rows.has_codes() || self.recipe.enough.is_some() {
             return self.add_by_rows(rows, &keys, &states.inputs(rows, all)?);
         }
         let few_groups_max = self.recipe.policy.groups_max / 2;
@@ -473,6 +474,11 @@ impl<'a> Gatherer<'a> {
         // the logs.
         self.beside.texts = TextStore::new(self.broker.reservation(OWNER));
         Ok(())
+    }
+
+    /// Whether rows bypass the table, because hardly any two of them shared a group.
+    pub(super) fn is_past_table(&self) -> bool {
+        self.rows_past_table > 0
     }
 
     /// Whether the worker has gathered enough groups.

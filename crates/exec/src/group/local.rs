@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BinaryViewArray};
-use arrow::buffer::ScalarBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use rowmill_base::{Error, Result};
 
 use super::bits::{Bits, bits_of, hash_of_bytes, mix};
@@ -174,14 +174,30 @@ fn numbers_of_values(values: &ArrayRef) -> Result<LocalNumbers> {
     if let Some(texts) = texts_of(values) {
         return Ok(places_of_texts(&texts).into());
     }
-    Ok(match (bits_of(values)?, values.logical_nulls()) {
-        (Bits::Narrow { numbers, width }, None) => LocalNumbers { bits: width, of_rows: OfRows::Numbers(numbers) },
-        (Bits::Narrow { numbers, .. }, Some(nulls)) => {
-            let valued: Vec<(u64, bool)> =
-                numbers.iter().enumerate().map(|(row, number)| (*number, nulls.is_valid(row))).collect();
-            places_of(&valued, |(number, valid)| mix(*number ^ u64::from(*valid))).into()
+    let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let is_signed = !values.data_type().is_unsigned_integer() && !values.data_type().is_floating();
+    Ok(match bits_of(values)? {
+        Bits::Narrow { numbers, width } => {
+            // Flipping the sign puts negative numbers before the others.
+            let sign = if is_signed && width > 1 { 1 << (width - 1) } else { 0 };
+            // More bits would be hashed all the same.
+            let bits_max = SlotTable::NUMBER_BITS_MAX.min(width - 1);
+            let shifted = in_range(&numbers, nulls.as_ref(), bits_max, |number| number ^ sign);
+            match (shifted, nulls) {
+                (Some(shifted), _) => shifted,
+                (None, None) => LocalNumbers { bits: width, of_rows: OfRows::Numbers(numbers) },
+                (None, Some(nulls)) => {
+                    let valued: Vec<(u64, bool)> =
+                        numbers.iter().enumerate().map(|(row, number)| (*number, nulls.is_valid(row))).collect();
+                    places_of(&valued, |(number, valid)| mix(*number ^ u64::from(*valid))).into()
+                }
+            }
         }
-        (Bits::Wide(numbers), nulls) => {
+        Bits::Wide(numbers) => {
+            let sign = if is_signed { 1 << (u128::BITS - 1) } else { 0 };
+            if let Some(shifted) = in_range(&numbers, nulls.as_ref(), u64::BITS, |number| number ^ sign) {
+                return Ok(shifted);
+            }
             let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
             let valued: Vec<(u128, bool)> =
                 numbers.iter().enumerate().map(|(row, number)| (*number, is_valid(row))).collect();
@@ -189,6 +205,59 @@ fn numbers_of_values(values: &ArrayRef) -> Result<LocalNumbers> {
             places_of(&valued, |(number, valid)| hash(*number, *valid)).into()
         }
     })
+}
+
+/// Numbers counted from the least one, with NULL after the greatest one. They have few bits if the values have a narrow
+/// range, such as years. `order` puts the bits of a value in the order of the values. `None` if the numbers do not fit
+/// 64 bits, or if there is no NULL and they have more than `bits_max` bits.
+fn in_range<N, T>(
+    values: &[N],
+    nulls: Option<&NullBuffer>,
+    bits_max: u32,
+    order: impl Fn(N) -> T,
+) -> Option<LocalNumbers>
+where
+    N: Copy,
+    T: Copy + Ord + std::ops::Sub<Output = T> + TryInto<u64>,
+{
+    let bounds = |values: &[N]| {
+        let mut ordered = values.iter().map(|value| order(*value));
+        let first = ordered.next()?;
+        Some(ordered.fold((first, first), |(least, greatest), value| (least.min(value), greatest.max(value))))
+    };
+    let joined = |(one_least, one_greatest): (T, T), (least, greatest): (T, T)| {
+        (one_least.min(least), one_greatest.max(greatest))
+    };
+    let bounds = match nulls {
+        None => bounds(values),
+        Some(nulls) => nulls.valid_slices().filter_map(|(start, end)| bounds(&values[start..end])).reduce(joined),
+    };
+    let (least, room) = match bounds {
+        // One more number than the room is that of NULL.
+        Some((least, greatest)) => (least, (greatest - least).try_into().ok().and_then(|span| span.checked_add(1))?),
+        None => return Some(LocalNumbers { bits: 0, of_rows: OfRows::Codes(Arc::new(vec![0; values.len()])) }),
+    };
+    let last = if nulls.is_some() { room } else { room - 1 };
+    let bits = u64::BITS - last.leading_zeros();
+    if nulls.is_none() && bits > bits_max {
+        return None;
+    }
+    let number = |value: &N| (order(*value) - least).try_into().unwrap_or_default();
+    let is_null = |row: usize| nulls.is_some_and(|nulls| nulls.is_null(row));
+    let of_rows = match (bits < u32::BITS, nulls) {
+        (true, None) => OfRows::Codes(Arc::new(values.iter().map(|value| number(value) as u32).collect())),
+        (true, Some(_)) => {
+            let codes = values.iter().enumerate();
+            let codes = codes.map(|(row, value)| if is_null(row) { room as u32 } else { number(value) as u32 });
+            OfRows::Codes(Arc::new(codes.collect()))
+        }
+        (false, None) => OfRows::Numbers(values.iter().map(number).collect()),
+        (false, Some(_)) => {
+            let numbers = values.iter().enumerate();
+            OfRows::Numbers(numbers.map(|(row, value)| if is_null(row) { room } else { number(value) }).collect())
+        }
+    };
+    Some(LocalNumbers { bits, of_rows })
 }
 
 fn renumbered(wide: &LocalNumbers) -> LocalNumbers {
@@ -432,7 +501,7 @@ impl LocalPlaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, StringViewArray};
+    use arrow::array::{Decimal128Array, Float64Array, Int32Array, Int64Array, StringViewArray, UInt8Array};
 
     fn of(values: ArrayRef) -> PartValues {
         PartValues { values, codes: None, is_list: false }
@@ -462,6 +531,40 @@ mod tests {
             }
             assert_eq!(known.len(), found.first_rows.len());
         }
+    }
+
+    #[test]
+    fn numbers_of_a_narrow_range_have_few_bits() {
+        let check = |values: ArrayRef, bits: u32| {
+            let found = numbers_of_values(&values).expect("a supported type");
+            assert_eq!(found.bits, bits, "{values:?}");
+            let numbers: Vec<u64> = match &found.of_rows {
+                OfRows::Codes(codes) => codes.iter().map(|code| u64::from(*code)).collect(),
+                OfRows::Numbers(numbers) => numbers.to_vec(),
+            };
+            assert!(numbers.iter().all(|number| bits == 64 || number >> bits == 0));
+            let shown: Vec<String> = (0..values.len()).map(|row| format!("{:?}", values.slice(row, 1))).collect();
+            for (one, other) in (0..shown.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+                assert_eq!(
+                    numbers[one] == numbers[other],
+                    shown[one] == shown[other],
+                    "{} {}",
+                    shown[one],
+                    shown[other]
+                );
+            }
+        };
+        check(Arc::new(Int64Array::from(vec![2000, 2003, 2001, 2003])), 2);
+        check(Arc::new(Int64Array::from(vec![Some(-2), None, Some(1), Some(-1), None])), 3);
+        check(Arc::new(Int64Array::from(vec![i64::MIN, 0, i64::MAX, 0])), 64);
+        check(Arc::new(Int64Array::from(vec![None, None::<i64>])), 0);
+        check(Arc::new(UInt8Array::from(vec![0, 255, 7])), 8);
+        check(Arc::new(Int32Array::from(vec![Some(i32::MIN), Some(i32::MAX), None])), 33);
+        check(Arc::new(Decimal128Array::from(vec![Some(-5), Some(1_000_000), None, Some(-5)])), 20);
+        check(Arc::new(Float64Array::from(vec![0.5, -0.5, 0.0, -0.0].into_iter().take(3).collect::<Vec<_>>())), 64);
+        // These do not fit 64 bits, so each value has a number of its own.
+        check(Arc::new(Decimal128Array::from(vec![Some(i128::from(i64::MAX) * 9), None, Some(-5), Some(-5)])), 2);
+        check(Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX), Some(i64::MIN)])), 2);
     }
 
     #[test]

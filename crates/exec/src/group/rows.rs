@@ -15,6 +15,7 @@ use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::bits::width_of;
+use super::coded::CodedRows;
 use super::local::{self, LocalGroups};
 use super::pieces::WordPieces;
 use super::texts::is_text;
@@ -58,6 +59,8 @@ enum GroupRowOrigin<'a> {
     },
     Run(&'a OpenRun, &'a TableDef),
     Batch(&'a RecordBatch),
+    /// The rows of several batches.
+    Coded(&'a CodedRows),
 }
 
 /// An expression of integers, the columns that it reads, and its values.
@@ -201,9 +204,14 @@ impl<'a> PartRows<'a> {
         PartRows::new(functions, origin, 0..batch.num_rows())
     }
 
+    /// The rows of several batches.
+    pub(super) fn of_coded(functions: &'a [Arc<dyn VectorFunction>], rows: &'a CodedRows) -> PartRows<'a> {
+        PartRows::new(functions, GroupRowOrigin::Coded(rows), 0..rows.len())
+    }
+
     /// Whether some columns may come as codes. Finding groups by codes first then saves work.
-    pub(super) fn is_block(&self) -> bool {
-        matches!(self.origin, GroupRowOrigin::Block(..) | GroupRowOrigin::List { .. })
+    pub(super) fn has_codes(&self) -> bool {
+        matches!(self.origin, GroupRowOrigin::Block(..) | GroupRowOrigin::List { .. } | GroupRowOrigin::Coded(_))
     }
 
     /// The number of rows that are in.
@@ -215,7 +223,7 @@ impl<'a> PartRows<'a> {
     pub(super) fn is_whole(&self) -> bool {
         match &self.origin {
             GroupRowOrigin::Block(shared, _) => self.len() == shared.state.block().rows(),
-            _ => self.is_block(),
+            origin => matches!(origin, GroupRowOrigin::List { .. }),
         }
     }
 
@@ -249,6 +257,18 @@ impl<'a> PartRows<'a> {
                 self.computed(function, function.columns())
             }
         }
+    }
+
+    /// The values of a key, one for each row that is in. They count as a list if they are distinct, even in no order:
+    /// their codes tell groups apart.
+    pub(super) fn key(&self, expr: Expr) -> Result<PartValues> {
+        let values = self.values(expr)?;
+        Ok(match (&self.origin, expr) {
+            (GroupRowOrigin::Coded(rows), Expr::Column(column)) if rows.is_coded(column) => {
+                PartValues { is_list: true, ..values }
+            }
+            _ => values,
+        })
     }
 
     /// The rows of a block at `places` among these rows, which must ascend.
@@ -331,6 +351,10 @@ impl<'a> PartRows<'a> {
                 Some(values) => Ok(PartValues { values: Arc::clone(values), codes: None, is_list: false }),
                 None => Err(Error::internal(format!("column {column} of a batch of {} columns", batch.num_columns()))),
             },
+            GroupRowOrigin::Coded(rows) => match rows.column(column) {
+                Some(values) => Ok(values.clone()),
+                None => Err(Error::internal(format!("column {column} of gathered batches was not kept"))),
+            },
             GroupRowOrigin::Run(run, table) => {
                 Ok(PartValues { values: self.pick(&run.values(table, column)?)?, codes: None, is_list: false })
             }
@@ -367,7 +391,10 @@ impl<'a> PartRows<'a> {
             }
             let columns = columns.iter().map(|column| self.column_once(*column));
             let columns = columns.collect::<Result<Vec<PartValues>>>()?;
-            if let Some(values) = self.computed_once_per_codes(function, &columns)? {
+            // Rows of several joined tables rarely agree in a text and in a number.
+            let may_be_alike =
+                !matches!(self.origin, GroupRowOrigin::Coded(_)) || columns.iter().all(|column| column.codes.is_some());
+            if may_be_alike && let Some(values) = self.computed_once_per_codes(function, &columns)? {
                 return Ok(values);
             }
             let values = match function.column_parts() {

@@ -4,15 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rowmill_base::Result;
+use rowmill_base::{ErrorKind, Result};
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::Verdict;
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
+use super::coded::{CODED_ROWS_MAX, CodedBatches, GATHERED_ROWS_MIN};
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
 use super::ranges::ColumnPart;
 use super::rows::{PartRows, by_row, values_where};
+use super::texts::is_text;
 use super::value_list::ValueList;
 use super::{GroupBy, KnownLists, Lists};
 use crate::batch::BatchSource;
@@ -93,6 +95,9 @@ impl GroupBy {
     }
 
     fn read_batches(&self, source: Arc<dyn BatchSource>, gatherer: &mut Gatherer<'_>) -> Result<()> {
+        let columns = self.coded_columns(&source);
+        let mut coded: Option<CodedBatches> = None;
+        let mut may_code = !self.recipe.layout.columns.is_empty() && self.recipe.enough.is_none();
         for batch in source.worker() {
             self.request.cancel.check()?;
             if self.has_enough(gatherer) {
@@ -101,9 +106,60 @@ impl GroupBy {
             let batch = batch?;
             add(&self.request.metrics.rows_read, batch.num_rows());
             add(&self.request.metrics.rows_selected, batch.num_rows());
+            // Rows of few groups are added to them at once, unless texts would be hashed for each row.
+            let pays = || batch.num_rows() >= GATHERED_ROWS_MIN && (!columns.is_empty() || gatherer.is_past_table());
+            if may_code && (coded.is_some() || pays()) {
+                let pushed = match &mut coded {
+                    Some(coded) => coded.push(&batch),
+                    None => CodedBatches::new(&columns, &self.columns_grouped(), &batch, &self.request.broker)
+                        .and_then(|new| coded.insert(new).push(&batch)),
+                };
+                match pushed {
+                    Ok(()) => {
+                        may_code = coded.as_ref().is_some_and(CodedBatches::is_useful);
+                        self.add_coded(&mut coded, may_code, gatherer)?;
+                        continue;
+                    }
+                    // Rows that are added one by one take less memory, and may go to disk.
+                    Err(error) if error.kind() == ErrorKind::MemoryLimit => {
+                        may_code = false;
+                        self.add_coded(&mut coded, may_code, gatherer)?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             gatherer.add(&PartRows::of_batch(&self.request.functions, &batch))?;
         }
-        Ok(())
+        self.add_coded(&mut coded, false, gatherer)
+    }
+
+    /// Adds the gathered rows of batches if they have the number of rows of a block, or if no more will be gathered.
+    fn add_coded(
+        &self,
+        coded: &mut Option<CodedBatches>,
+        may_gather_more: bool,
+        gatherer: &mut Gatherer<'_>,
+    ) -> Result<()> {
+        let Some(batches) = coded else { return Ok(()) };
+        if may_gather_more && batches.rows() < self.fitting_rows().min(CODED_ROWS_MAX) {
+            return Ok(());
+        }
+        let rows = if batches.rows() > 0 { Some(batches.take()?) } else { None };
+        if !may_gather_more {
+            *coded = None;
+        }
+        match rows {
+            Some(rows) => gatherer.add(&PartRows::of_coded(&self.request.functions, &rows)),
+            None => Ok(()),
+        }
+    }
+
+    /// The columns of texts that the keys read. Conditions on texts within aggregates are left to the rows: with seven of
+    /// them, as in a pivot by the day of the week, codes take 46 ms more than comparing the texts of 2.2 million rows.
+    fn coded_columns(&self, source: &Arc<dyn BatchSource>) -> Vec<usize> {
+        let mut columns = self.columns_of(self.recipe.layout.columns.iter().map(|key| key.expr));
+        columns.retain(|column| is_text(source.schema().field(*column).data_type()));
+        columns
     }
 
     fn read_table(&self, source: &dyn TableSource, gatherer: &mut Gatherer<'_>) -> Result<()> {

@@ -27,13 +27,13 @@ use super::long_keys::LongKeys;
 use super::metrics::add;
 use super::packing::PackScratch;
 use super::prepare::{Built, ReadyBuild};
-use super::text_memo::{TextMemo, ViewedTexts};
 use super::{HashJoin, JoinKind, OWNER};
 use crate::batch::Batches;
 use crate::ordered_join::{OrderedAggregates, PlaceCursors, PlaceRanges, RowsMet};
 use crate::phase::Turn;
 use crate::scan::block_state::selected;
 use crate::single_row::more_than_one_row;
+use crate::text_memo::{TextMemo, ViewedTexts};
 
 /// The reason why rows with notes have numbers.
 const NUMBERED: &str = "the probe rows of a piece have numbers";
@@ -270,6 +270,12 @@ impl Prober {
             Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() && notes.is_none() => {
                 ProbeStep::Unique
             }
+            // Without keys, every row meets the only row of the build side, such as the value of a scalar subquery.
+            None if !has_residual && kind.gives_pairs() && self.built.stored.rows == 1 && notes.is_none() => {
+                slice.entries.clear();
+                slice.entries.resize(slice.rows, 0);
+                ProbeStep::Unique
+            }
             // Without a condition, the lookup alone decides whether a row has a match.
             Some(_) if !has_residual && kind.asks_of_probe() => {
                 slice.matched.extend(slice.entries.iter().map(|entry| *entry != NONE));
@@ -411,7 +417,7 @@ impl Prober {
         }
         let build = UInt32Array::from(std::mem::take(&mut pairs.build));
         let probe = UInt32Array::from(std::mem::take(&mut pairs.probe));
-        let (sides, rows) = ((BuildSide::Rows(&build), ProbeSide::Rows(&self.slice.columns, &probe)), build.len());
+        let (sides, rows) = ((BuildSide::Rows(&build), self.probe_side(&probe)), build.len());
         let read = columns(&self.built.stored, &self.join.layout.residual, sides.0, sides.1, rows)?;
         let truth = residual.evaluate(&read, rows)?;
         let Some(truth) = truth.as_boolean_opt().filter(|truth| truth.len() == rows) else {
@@ -433,8 +439,14 @@ impl Prober {
     fn emit_pairs(&self, pairs: RowPairs) -> Result<RecordBatch> {
         let rows = pairs.build.len();
         let (build, probe) = (UInt32Array::from(pairs.build), UInt32Array::from(pairs.probe));
-        let probe = ProbeSide::Rows(&self.slice.columns, &probe);
-        self.join.emit(&self.built.stored, BuildSide::Rows(&build), probe, None, rows)
+        self.join.emit(&self.built.stored, BuildSide::Rows(&build), self.probe_side(&probe), None, rows)
+    }
+
+    /// The rows `probe` of the slice. If they are all of its rows, their columns need not be copied.
+    fn probe_side<'s>(&'s self, probe: &'s UInt32Array) -> ProbeSide<'s> {
+        let columns = &self.slice.columns;
+        let is_all = probe.len() == self.slice.rows && probe.values().iter().copied().eq(0..probe.len() as u32);
+        if is_all { ProbeSide::All(columns) } else { ProbeSide::Rows(columns, probe) }
     }
 
     /// The rows of the slice that are returned because they have a match or none, now that all matches are known.

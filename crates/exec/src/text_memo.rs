@@ -1,4 +1,5 @@
-//! Entries of texts that a worker has looked up before.
+//! Numbers of texts that a worker has looked up before: entries of the index of a join, or codes of the keys of a
+//! grouping.
 //!
 //! A column of a dimension has few texts, and the rows of a fact table repeat them. The view of a text has its length
 //! and the text itself, or where it is:
@@ -9,14 +10,13 @@
 //! ```
 //!
 //! All rows with one value of a block's list have the same view. So a text need not be hashed and compared for each
-//! row: the table of a worker says which entry the view had last time. Texts that are not in it are looked up in the
-//! index, and replace those that were in their place.
+//! row: the table of a worker says which number the view had last time. Texts that are not in it are looked up by their
+//! bytes, and replace those that were in their place.
 
 use arrow::array::{Array, ArrayRef, AsArray, MAX_INLINE_VIEW_LEN};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 
-use super::index::NONE;
 use crate::hash::mix;
 
 /// The most places for texts. Their views and entries take two thirds of the second-level cache.
@@ -26,56 +26,66 @@ const PLACES_PER_ROW: usize = 4;
 /// After this number of rows the table must have known half of their texts, or it is not asked again.
 const TRIAL_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
 
+/// The entry of a row whose text is not known.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
+
 /// No text has this view, because none is so long.
 const FREE: u128 = u128::MAX;
 
 /// The entries of the texts that were looked up last, by a hash of their views.
 #[derive(Debug)]
-pub(super) struct TextMemo {
+pub(crate) struct TextMemo {
     views: Vec<u128>,
     entries: Vec<u32>,
     /// The buffers of the last batch. Keeping them alive keeps their addresses from being used for other texts.
     buffers: Vec<Buffer>,
     /// Whether some view belongs to a text in `buffers`.
     has_long: bool,
+    /// The entry of NULL, if NULL was looked up.
+    null_entry: Option<u32>,
     rows: usize,
     rows_known: usize,
 }
 
 impl TextMemo {
     /// The bytes of a table for a build side of `rows` rows.
-    pub(super) fn bytes(rows: usize) -> u64 {
+    pub(crate) fn bytes(rows: usize) -> u64 {
         (places(rows) * (size_of::<u128>() + size_of::<u32>())) as u64
     }
 
-    pub(super) fn new(rows: usize) -> TextMemo {
+    pub(crate) fn new(rows: usize) -> TextMemo {
         let places = places(rows);
         TextMemo {
             views: vec![FREE; places],
-            entries: vec![NONE; places],
+            entries: vec![UNKNOWN; places],
             buffers: Vec::new(),
             has_long: false,
+            null_entry: None,
             rows: 0,
             rows_known: 0,
         }
     }
 
     /// Whether most texts were known so far.
-    pub(super) fn is_useful(&self) -> bool {
+    pub(crate) fn is_useful(&self) -> bool {
         self.rows < TRIAL_ROWS || self.rows_known * 2 > self.rows
     }
 
     /// Puts the entry of each row of `texts` into `entries`. Returns the rows whose text is not known.
-    pub(super) fn look_up(&mut self, texts: &ViewedTexts<'_>, entries: &mut Vec<u32>) -> Vec<u32> {
+    pub(crate) fn look_up(&mut self, texts: &ViewedTexts<'_>, entries: &mut Vec<u32>) -> Vec<u32> {
         self.change_buffers(texts.buffers);
         let rows = texts.views.len();
         entries.clear();
-        entries.resize(rows, NONE);
+        entries.resize(rows, UNKNOWN);
         let (mut unknown, mut count) = (vec![0; rows + 1], 0);
         for (row, (view, entry)) in texts.views.iter().zip(entries).enumerate() {
             let place = self.place(*view);
-            let is_known = self.views[place] == *view && texts.nulls.is_none_or(|nulls| nulls.is_valid(row));
-            *entry = if is_known { self.entries[place] } else { NONE };
+            let is_null = texts.nulls.is_some_and(|nulls| nulls.is_null(row));
+            let (is_known, of_row) = match is_null {
+                true => (self.null_entry.is_some(), self.null_entry.unwrap_or(UNKNOWN)),
+                false => (self.views[place] == *view, self.entries[place]),
+            };
+            *entry = if is_known { of_row } else { UNKNOWN };
             // Each row is written, and the next one overwrites it if it is known, because no branch could be predicted.
             unknown[count] = row as u32;
             count += usize::from(!is_known);
@@ -87,9 +97,10 @@ impl TextMemo {
     }
 
     /// Remembers the entry of a row of the last batch.
-    pub(super) fn note(&mut self, texts: &ViewedTexts<'_>, row: u32, entry: u32) {
+    pub(crate) fn note(&mut self, texts: &ViewedTexts<'_>, row: u32, entry: u32) {
         let view = texts.views[row as usize];
         if texts.nulls.is_some_and(|nulls| nulls.is_null(row as usize)) {
+            self.null_entry = Some(entry);
             return;
         }
         self.has_long |= view as u32 > MAX_INLINE_VIEW_LEN;
@@ -122,7 +133,7 @@ fn places(rows: usize) -> usize {
 }
 
 /// Texts or blobs by their views.
-pub(super) struct ViewedTexts<'a> {
+pub(crate) struct ViewedTexts<'a> {
     views: &'a [u128],
     buffers: &'a [Buffer],
     nulls: Option<&'a NullBuffer>,
@@ -130,7 +141,7 @@ pub(super) struct ViewedTexts<'a> {
 
 impl<'a> ViewedTexts<'a> {
     /// The texts of a column; `None` if it has no views.
-    pub(super) fn of(column: &'a ArrayRef) -> Option<ViewedTexts<'a>> {
+    pub(crate) fn of(column: &'a ArrayRef) -> Option<ViewedTexts<'a>> {
         let (views, buffers) = match column.data_type() {
             DataType::Utf8View => (column.as_string_view().views(), column.as_string_view().data_buffers()),
             DataType::BinaryView => (column.as_binary_view().views(), column.as_binary_view().data_buffers()),
@@ -159,7 +170,7 @@ mod tests {
             1 => format!("a text that is longer than a view, {number}"),
             _ => String::new(),
         };
-        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut numbers: HashMap<Option<String>, u32> = HashMap::new();
         for rows in [0, 1, 40] {
             let mut memo = TextMemo::new(rows);
             let mut entries = Vec::new();
@@ -173,13 +184,12 @@ mod tests {
                     let unknown = memo.look_up(&viewed, &mut entries);
                     for (row, text) in texts.iter().enumerate() {
                         let known = !unknown.contains(&(row as u32));
-                        let expected = text.as_ref().and_then(|text| numbers.get(text).copied());
-                        assert!(!known || text.is_some() && Some(entries[row]) == expected, "{text:?}");
+                        let expected = numbers.get(text).copied();
+                        assert!(!known || Some(entries[row]) == expected, "{text:?}");
                     }
                     for row in &unknown {
-                        let Some(text) = &texts[*row as usize] else { continue };
                         let next = numbers.len() as u32;
-                        let entry = *numbers.entry(text.clone()).or_insert(next);
+                        let entry = *numbers.entry(texts[*row as usize].clone()).or_insert(next);
                         memo.note(&viewed, *row, entry);
                     }
                 }

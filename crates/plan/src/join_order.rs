@@ -25,6 +25,7 @@ mod tests;
 
 use self::cardinality::Cardinality;
 use self::enumeration::join_all;
+use self::relation_set::RelationSet;
 
 /// Relations that can be ordered together at most, because a set of relations is a bit mask.
 pub const JOINED_RELATIONS_MAX: usize = 128;
@@ -172,11 +173,50 @@ impl JoinTree {
             JoinTree::Operator(join) => join.rows,
         }
     }
+
+    /// The relations of the tree, by their positions in the graph.
+    pub fn relations(&self) -> Vec<usize> {
+        let mut relations = Vec::new();
+        self.each_part(&mut |part| {
+            if let JoinTree::Relation { relation, .. } = part {
+                relations.push(*relation);
+            }
+        });
+        relations
+    }
+
+    /// The conditions that are checked in the tree, by their positions in the graph.
+    pub fn predicates(&self) -> Vec<usize> {
+        let mut predicates = Vec::new();
+        self.each_part(&mut |part| match part {
+            JoinTree::Relation { .. } => {}
+            JoinTree::Join(join) => predicates.extend(&join.predicates),
+            JoinTree::Operator(join) => predicates.extend(&join.predicates),
+        });
+        predicates
+    }
+
+    fn each_part(&self, each: &mut dyn FnMut(&JoinTree)) {
+        each(self);
+        let sides = match self {
+            JoinTree::Relation { .. } => return,
+            JoinTree::Join(join) => [&join.build, &join.probe],
+            JoinTree::Operator(join) => [&join.left, &join.right],
+        };
+        sides.into_iter().for_each(|side| side.each_part(each));
+    }
 }
 
 /// The cost of all joins of a tree, in rows that are looked up in a hash table.
 pub fn tree_cost(graph: &JoinGraph, tree: &JoinTree) -> f64 {
     cost::cost_of_tree(&Cardinality::new(graph), tree).1
+}
+
+/// The cost of the joins of a tree above one of its parts, if the part gives only `share` of its rows. The part consists
+/// of the relations `part`, by their positions in the graph.
+pub fn tree_cost_above(graph: &JoinGraph, tree: &JoinTree, part: &[usize], share: f64) -> f64 {
+    let reduced = cost::ReducedPart { relations: RelationSet::of_all(part), share };
+    cost::cost_above(&Cardinality::new(graph), tree, &reduced).cost
 }
 
 /// Finds the best order for `graph`, or a good one if it has many relations. Returns `None` if it has no relations or

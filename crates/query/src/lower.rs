@@ -5,6 +5,7 @@
 
 mod column_groups;
 mod eager_group;
+mod early_functions;
 mod expression;
 mod fill;
 mod group;

@@ -6,12 +6,13 @@
 //! | step | file |
 //! |---|---|
 //! | shared subplans are kept in a table | `context.rs` |
-//! | expressions are simplified | `simplify.rs` |
+//! | expressions are simplified, comparisons get the types of their columns | `simplify.rs`, `narrow.rs` |
 //! | subqueries in expressions become joins | `subquery.rs` |
 //! | correlated conditions are pulled out of the right sides of joins | `pull_up.rs` |
 //! | the remaining correlation is removed with domains | `domain.rs` |
 //! | columns that repeat others are removed | `alias.rs` |
 //! | paths of documents become columns of their scans | `document_parts.rs` |
+//! | CASE in aggregates becomes their filter | `case_aggregates.rs` |
 //! | conditions are pushed down | `pushdown.rs` |
 //! | comparisons of columns without NULLs are simplified | `nulls.rs` |
 //! | operators without an effect are removed | `redundant.rs`, `unique.rs` |
@@ -24,12 +25,14 @@
 
 mod alias;
 mod anti_join;
+mod case_aggregates;
 mod common;
 mod context;
 mod document_parts;
 mod domain;
 pub(crate) mod facts;
 mod key_joins;
+mod narrow;
 mod nulls;
 mod order;
 mod prune;
@@ -81,6 +84,7 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
     alias::remove_all_aliases(root, &mut plan.output, &mut context)?;
     // Parts of documents are columns from here on, so that conditions on them move like those on other columns.
     document_parts::read_parts(root, &mut context)?;
+    context.each_plan(root, &mut |plan, context| case_aggregates::filter_case_aggregates(plan, context))?;
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;

@@ -19,18 +19,47 @@ const KEYS_MAX: f64 = 1_000.0;
 
 /// The relations of a tree, and the cost of its joins.
 pub(super) fn cost_of_tree(cardinality: &Cardinality<'_>, tree: &JoinTree) -> (RelationSet, f64) {
+    let nothing = ReducedPart { relations: RelationSet::EMPTY, share: 1.0 };
+    let costs = cost_above(cardinality, tree, &nothing);
+    (costs.relations, costs.cost)
+}
+
+/// A part of a tree that gives only a share of its rows.
+pub(super) struct ReducedPart {
+    pub(super) relations: RelationSet,
+    pub(super) share: f64,
+}
+
+/// The relations of a tree, the rows that it gives, and the cost of its joins.
+pub(super) struct TreeCosts {
+    relations: RelationSet,
+    rows: f64,
+    pub(super) cost: f64,
+}
+
+/// The costs of a tree without those within a part that gives fewer rows than estimated.
+pub(super) fn cost_above(cardinality: &Cardinality<'_>, tree: &JoinTree, reduced: &ReducedPart) -> TreeCosts {
     let (one, other, connection) = match tree {
-        JoinTree::Relation { relation, .. } => return (RelationSet::of(*relation), 0.0),
+        JoinTree::Relation { relation, rows } => {
+            let relations = RelationSet::of(*relation);
+            let share = if relations == reduced.relations { reduced.share } else { 1.0 };
+            return TreeCosts { relations, rows: rows * share, cost: 0.0 };
+        }
         JoinTree::Join(join) => (&join.build, &join.probe, Connection::Inner),
         JoinTree::Operator(join) => {
             (&join.left, &join.right, Connection::Operator { number: join.operator, flipped: false })
         }
     };
-    let ((one_set, one_cost), (other_set, other_cost)) =
-        (cost_of_tree(cardinality, one), cost_of_tree(cardinality, other));
-    let sides = [(one_set, one.rows()), (other_set, other.rows())];
-    let cost = one_cost + other_cost + cost_of_join(cardinality, sides, connection, tree.rows());
-    (one_set.with(other_set), cost)
+    let (one, other) = (cost_above(cardinality, one, reduced), cost_above(cardinality, other, reduced));
+    let relations = one.relations.with(other.relations);
+    if relations == reduced.relations {
+        return TreeCosts { relations, rows: tree.rows() * reduced.share, cost: 0.0 };
+    }
+    let is_reduced = reduced.relations != RelationSet::EMPTY && reduced.relations.is_within(relations);
+    let rows = if is_reduced { tree.rows() * reduced.share } else { tree.rows() };
+    let sides = [(one.relations, one.rows), (other.relations, other.rows)];
+    let cost = one.cost + other.cost + cost_of_join(cardinality, sides, connection, rows);
+    TreeCosts { relations, rows, cost }
 }
 
 /// The cost of a join of two sides, without the cost of the sides. Each side has its estimated rows.

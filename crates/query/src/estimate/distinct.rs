@@ -92,6 +92,13 @@ impl Estimator<'_> {
         facts.distinct(column).is_some_and(|distinct| distinct >= rows * UNIQUE_SHARE)
     }
 
+    /// The least and the greatest value of a column in the table that it comes from, as numbers, if the table has zone
+    /// maps.
+    pub(crate) fn bounds(&self, node: &Node, column: usize) -> Option<(f64, f64)> {
+        let (scan, column) = origin(node, column)?;
+        self.facts(scan.table).statistics(column).bounds
+    }
+
     /// The number of distinct values of an expression that is not a column of `node`.
     pub(crate) fn distinct_of_expression(&self, node: &Node) -> f64 {
         let rows = self.whole_count(node).max(1.0);

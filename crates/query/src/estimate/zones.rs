@@ -10,6 +10,10 @@ use rowmill_storage::{Block, OpenRun, TableSource};
 /// Rows of an open run that we sample.
 const SAMPLE_ROWS: usize = 1 << 10;
 
+/// The room between the bounds of a chunk, per row, up to which many values are numbers in a row. If as many values were
+/// drawn at random from this room, a third of the rows would repeat a value, and the chunk would have listed its values.
+const NUMBERED_ROOM_MAX: f64 = 1.25;
+
 /// The statistics of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ZoneStatistics {
@@ -177,11 +181,14 @@ impl ZoneSums {
                 self.parts.push(ZoneValues { bounds, distinct: drawn_from(distinct as f64, rows as f64) });
                 self.near_unique |= distinct * 10 >= chunk.rows() * 9;
             }
-            // A chunk with many values does not count them. Their number is at most the room between its bounds.
+            // A chunk with many values does not count them. Their number is at most the room between its bounds. If the
+            // room is hardly larger than the chunk, the values are numbers that were given one after the other.
             None => match bounds.filter(|_| self.is_whole).map(|(least, greatest)| greatest - least + 1.0) {
-                Some(room) if room < chunk.rows() as f64 => {
-                    self.distinct_sum += room as usize;
-                    self.parts.push(ZoneValues { bounds, distinct: room });
+                Some(room) if room < NUMBERED_ROOM_MAX * chunk.rows() as f64 => {
+                    let rows = (chunk.rows() - chunk.null_count()) as f64;
+                    self.near_unique |= room >= chunk.rows() as f64;
+                    self.distinct_sum += room.min(rows) as usize;
+                    self.parts.push(ZoneValues { bounds, distinct: room.min(rows) });
                 }
                 _ => self.distinct_known = false,
             },

@@ -30,18 +30,19 @@ impl Lowerer<'_> {
     pub(super) fn group(&mut self, group: &LogicalGroup, needed: &ColumnSet) -> Result<LoweredRelation> {
         let mut group = group.clone();
         group.aggregates.retain(|(id, _)| needed.contains(*id));
-        let mut read = ColumnSet::default();
-        group.keys.iter().for_each(|(_, key)| read.add_columns_of(key));
-        group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.add_columns_of(expr));
-        let mut input = self.lower(&group.input, &read)?;
+        let input = self.lower(&group.input, &read_by(&group))?;
+        let input = self.early_functions(&mut group, input)?;
+        let read = read_by(&group);
         // Grouping below the joins may be cheaper, and must be decided before the joins are ordered.
-        if group.sets.is_none() {
-            input = match self.eager_group(&group, input)? {
-                Ok(grouped) => return Ok(grouped),
-                Err(input) => input,
-            };
-        }
-        let input = self.settled(input, &read)?;
+        let input = match self.eager_group(&group, input)? {
+            Ok(eager) => {
+                return match &group.sets {
+                    Some(sets) => self.sets_of_groups(&group, sets, eager),
+                    None => self.last_group(&group, &eager.joined, eager.aggregates),
+                };
+            }
+            Err(input) => self.settled(input, &read)?,
+        };
         if let Some(sets) = &group.sets {
             return self.grouping_sets(&group, sets, input);
         }
@@ -204,6 +205,14 @@ fn total_error(function: AggregateFunction, of: &DataType) -> String {
 fn is_of_distinct_values(call: &AggregateCall) -> bool {
     use AggregateRole::{Average, Count, Sum};
     call.distinct && matches!(call.function.role, Count | Sum | Average)
+}
+
+/// The columns that a grouping reads.
+fn read_by(group: &LogicalGroup) -> ColumnSet {
+    let mut read = ColumnSet::default();
+    group.keys.iter().for_each(|(_, key)| read.add_columns_of(key));
+    group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.add_columns_of(expr));
+    read
 }
 
 /// The expressions that an aggregate reads for each row.

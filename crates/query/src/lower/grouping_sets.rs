@@ -2,7 +2,8 @@
 //!
 //! The rows are read once. If all aggregates can be combined from partial results, we first group the rows by all keys.
 //! The groups, which are fewer than the rows, are then repeated once per set ([`plan::Expand`]) and grouped again, by
-//! the keys of the set and its number. For other aggregates we must repeat the rows themselves once per set.
+//! the keys of the set and its number. For other aggregates we must repeat the rows themselves once per set. If the rows
+//! are joined groups (`eager_group.rs`), the groups by all keys are combined from these.
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use rowmill_plan::logical::{AggregateCall, LogicalGroup};
 use rowmill_plan::{self as plan, AggregateRole, ColumnId, KeySet, Node, ScalarExpr, aggregate};
 
 use super::Lowerer;
+use super::eager_group::EagerRows;
 use super::group::call_exprs;
 use super::relation::LoweredRelation;
 
@@ -25,15 +27,7 @@ impl Lowerer<'_> {
         sets: &[Vec<usize>],
         input: LoweredRelation,
     ) -> Result<LoweredRelation> {
-        let sets: Vec<KeySet> = sets
-            .iter()
-            .enumerate()
-            .map(|(number, set)| KeySet {
-                columns: (0..group.keys.len()).map(|key| set.contains(&key)).collect(),
-                number: number as u64,
-            })
-            .collect();
-        let set_id = group.set.unwrap_or_else(|| self.columns.add("set", DataType::UInt64));
+        let sets = key_sets(group, sets);
         let key_exprs: Vec<ScalarExpr> = group.keys.iter().map(|(_, key)| key.clone()).collect();
         let calls: Vec<&AggregateCall> = group.aggregates.iter().map(|(_, call)| call).collect();
         let mut aggregates = Vec::with_capacity(calls.len());
@@ -58,9 +52,7 @@ impl Lowerer<'_> {
                 let whole = self.aggregate(&call, &input)?;
                 aggregates.push(of_parts(whole, keys.len(), &mut parts));
             }
-            let kinds = keys.iter().map(|key| &key.kind).chain(parts.iter().map(|part| &part.kind));
-            let ids = kinds.map(|kind| self.columns.add("", kind.clone())).collect::<Vec<_>>();
-            let groups = self.group_node(keys, parts, Vec::new(), ids, &input);
+            let groups = self.groups_of_parts(keys, parts, &input);
             self.expanded(groups, &sets)
         } else {
             let (rows, read) = self.with_keys_first(&key_exprs, &calls, input)?;
@@ -76,6 +68,54 @@ impl Lowerer<'_> {
             }
             rows
         };
+        Ok(self.groups_of_sets(group, &sets, aggregates, &rows))
+    }
+
+    /// The groups of all sets of `group` over joined groups.
+    pub(super) fn sets_of_groups(
+        &mut self,
+        group: &LogicalGroup,
+        sets: &[Vec<usize>],
+        eager: EagerRows,
+    ) -> Result<LoweredRelation> {
+        let EagerRows { joined, aggregates: totals } = eager;
+        let mut keys = Vec::with_capacity(group.keys.len());
+        for (_, key) in &group.keys {
+            keys.push(self.key(key, &joined)?);
+        }
+        let (mut parts, mut aggregates) = (Vec::new(), Vec::new());
+        for total in totals {
+            let first = keys.len() + parts.len();
+            parts.extend(total.parts_over(&joined));
+            aggregates.push(total.over_columns(first));
+        }
+        let groups = self.groups_of_parts(keys, parts, &joined);
+        let sets = key_sets(group, sets);
+        let rows = self.expanded(groups, &sets);
+        Ok(self.groups_of_sets(group, &sets, aggregates, &rows))
+    }
+
+    /// The groups of `input` by all keys, with the parts of the aggregates.
+    fn groups_of_parts(
+        &mut self,
+        keys: Vec<plan::GroupKey>,
+        parts: Vec<plan::Aggregate>,
+        input: &LoweredRelation,
+    ) -> LoweredRelation {
+        let kinds = keys.iter().map(|key| &key.kind).chain(parts.iter().map(|part| &part.kind));
+        let ids = kinds.map(|kind| self.columns.add("", kind.clone())).collect::<Vec<_>>();
+        self.group_node(keys, parts, Vec::new(), ids, input)
+    }
+
+    /// The groups of all sets. The first columns of `rows` are the keys, the last one is the number of the set.
+    fn groups_of_sets(
+        &mut self,
+        group: &LogicalGroup,
+        sets: &[KeySet],
+        aggregates: Vec<plan::Aggregate>,
+        rows: &LoweredRelation,
+    ) -> LoweredRelation {
+        let set_id = group.set.unwrap_or_else(|| self.columns.add("set", DataType::UInt64));
         let key = |(position, (_, key)): (usize, &(ColumnId, ScalarExpr))| plan::GroupKey {
             expr: plan::Expr::Column(position),
             kind: key.kind.clone(),
@@ -88,7 +128,8 @@ impl Lowerer<'_> {
             nullable: false,
         });
         // A set without keys must have its group even if there are no rows.
-        let always = always(&sets, &key_exprs);
+        let key_exprs: Vec<ScalarExpr> = group.keys.iter().map(|(_, key)| key.clone()).collect();
+        let always = always(sets, &key_exprs);
         let ids = group
             .keys
             .iter()
@@ -96,7 +137,7 @@ impl Lowerer<'_> {
             .chain([set_id])
             .chain(group.aggregates.iter().map(|(id, _)| *id))
             .collect();
-        Ok(self.group_node(keys, aggregates, always, ids, &rows))
+        self.group_node(keys, aggregates, always, ids, rows)
     }
 
     /// Repeats `rows`, whose first columns must be the keys, once per set.
@@ -133,6 +174,15 @@ impl Lowerer<'_> {
         let node = Node::Project { input: Arc::clone(input.node()), exprs, schema };
         Ok((LoweredRelation::new(node, ids), read))
     }
+}
+
+/// The sets of `group`, numbered in their order.
+fn key_sets(group: &LogicalGroup, sets: &[Vec<usize>]) -> Vec<KeySet> {
+    let set = |(number, set): (usize, &Vec<usize>)| KeySet {
+        columns: (0..group.keys.len()).map(|key| set.contains(&key)).collect(),
+        number: number as u64,
+    };
+    sets.iter().enumerate().map(set).collect()
 }
 
 /// Whether the aggregate of a group can be combined from the aggregates of its parts.

@@ -105,7 +105,7 @@ impl JoinGraph {
     }
 
     /// The relation that `expr` is over, or `None` if it is over several or none.
-    fn relation_of(&self, expr: &ScalarExpr) -> Option<usize> {
+    pub(super) fn relation_of(&self, expr: &ScalarExpr) -> Option<usize> {
         self.relations.iter().position(|relation| relation.reads(expr) && relation.has_all(expr))
     }
 
@@ -144,6 +144,46 @@ impl JoinGraph {
     /// Replaces a relation. The new one must have the columns that joins and conditions read.
     pub(super) fn replace(&mut self, place: usize, relation: LoweredRelation) {
         self.relations[place] = relation;
+    }
+
+    /// The graph in which one relation, the first one, stands for the relations of `part` and the joins between them.
+    /// `joined` must have the columns of `part` that the new graph reads.
+    pub(super) fn contracted(&self, part: &JoinTree, joined: LoweredRelation) -> JoinGraph {
+        let (inner, checked) = (part.relations(), part.predicates());
+        let is_inner = |relation: &usize| inner.contains(relation);
+        let others: Vec<usize> = (0..self.relations.len()).filter(|relation| !is_inner(relation)).collect();
+        let mut relations = vec![joined];
+        relations.extend(others.iter().map(|relation| self.relations[*relation].clone()));
+        let classes = self.classes.iter().filter_map(|class| {
+            let of: Vec<Option<usize>> = class.iter().map(|expr| self.relation_of(expr)).collect();
+            if of.iter().all(|relation| relation.is_none_or(|relation| is_inner(&relation))) {
+                return None;
+            }
+            // The joins of the part make its members equal, one of each relation. So one of them is enough.
+            let mut known: Vec<usize> = Vec::new();
+            let is_kept = |relation: Option<usize>| match relation {
+                Some(relation) if is_inner(&relation) => {
+                    let is_kept = known.is_empty() || known.contains(&relation);
+                    known.push(relation);
+                    is_kept
+                }
+                _ => true,
+            };
+            let kept: Vec<bool> = of.into_iter().map(is_kept).collect();
+            Some(class.iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(expr, _)| expr.clone()).collect())
+        });
+        let conditions = self.conditions.iter().enumerate().filter(|(place, _)| !checked.contains(place));
+        let operators = self.operators.iter().filter_map(|operator| {
+            let place = others.iter().position(|relation| *relation == operator.right)?;
+            Some(GraphOperator { right: place + 1, spec: operator.spec.clone() })
+        });
+        JoinGraph {
+            classes: classes.collect(),
+            conditions: conditions.map(|(_, condition)| condition.clone()).collect(),
+            late: self.late.clone(),
+            operators: operators.collect(),
+            relations,
+        }
     }
 
     /// The columns that joins and conditions read.
@@ -301,7 +341,10 @@ impl Lowerer<'_> {
 
     /// Collects the facts that decide the order of joins. An expression is identified by its number among all classes.
     pub(super) fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
-        let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.join_relation(rows)).collect();
+        let shares = self.shares_in_common_range(graph);
+        let relations = graph.relations.iter().zip(&shares);
+        let mut relations: Vec<JoinRelation> =
+            relations.map(|(rows, share)| within_range(self.join_relation(rows), *share)).collect();
         let mut edges = Vec::new();
         // For each relation, the numbers of its stored columns.
         let mut numbers = vec![HashMap::new(); relations.len()];
@@ -311,7 +354,7 @@ impl Lowerer<'_> {
             for expr in class {
                 let relation = graph.relation_of(expr).expect("an expression of a class is over one relation");
                 let rows = &graph.relations[relation];
-                let (distinct, ..) = self.distinct_of(rows, expr);
+                let distinct = self.distinct_of(rows, expr).0.min(relations[relation].rows_unfiltered.max(1.0));
                 // A nearly unique column counts as a key only for a plain scan, because joins may repeat its rows.
                 let is_unique = match stored_column(rows, expr) {
                     Some(place) => self.estimator.is_nearly_unique(rows.node(), place) && is_scan(rows.node()),
@@ -352,6 +395,27 @@ impl Lowerer<'_> {
         let operators = graph.operators.iter().enumerate();
         let operators = operators.map(|(number, operator)| self.join_operator(number, operator, graph)).collect();
         join_order::JoinGraph { predicates: predicates.collect(), relations, edges, operators }
+    }
+
+    /// For each relation, the share of its rows whose keys are in the ranges that the keys of all joined relations have
+    /// in common. For example, the days of a calendar of two centuries on which a shop of five years sold something.
+    fn shares_in_common_range(&self, graph: &JoinGraph) -> Vec<f64> {
+        let mut shares = vec![1.0; graph.relations.len()];
+        for class in &graph.classes {
+            let range = |expr: &ScalarExpr| {
+                let relation = graph.relation_of(expr)?;
+                let rows = &graph.relations[relation];
+                Some((relation, self.estimator.bounds(rows.node(), stored_column(rows, expr)?)?))
+            };
+            let ranges: Vec<(usize, (f64, f64))> = class.iter().filter_map(range).collect();
+            let least = ranges.iter().map(|(_, (least, _))| *least).fold(f64::NEG_INFINITY, f64::max);
+            let greatest = ranges.iter().map(|(_, (_, greatest))| *greatest).fold(f64::INFINITY, f64::min);
+            for (relation, (own_least, own_greatest)) in ranges {
+                let share = (greatest - least + 1.0) / (own_greatest - own_least + 1.0);
+                shares[relation] = share.clamp(0.0, shares[relation]);
+            }
+        }
+        shares
     }
 
     fn join_relation(&self, relation: &LoweredRelation) -> JoinRelation {
@@ -421,7 +485,7 @@ impl Lowerer<'_> {
 
     /// Number of distinct values of an expression in all rows of its relation, rows that meet the conditions, and all
     /// rows.
-    fn distinct_of(&self, relation: &LoweredRelation, expr: &ScalarExpr) -> (f64, f64, f64) {
+    pub(super) fn distinct_of(&self, relation: &LoweredRelation, expr: &ScalarExpr) -> (f64, f64, f64) {
         let distinct = match stored_column(relation, expr) {
             Some(place) => self.estimator.distinct_count(relation.node(), place),
             None => self.estimator.distinct_of_expression(relation.node()),
@@ -434,7 +498,12 @@ impl Lowerer<'_> {
     }
 
     /// Builds the joins of `tree`, with those of the columns in `wanted` that they have.
-    fn in_order(&mut self, tree: &JoinTree, graph: &JoinGraph, wanted: &ColumnSet) -> Result<LoweredRelation> {
+    pub(super) fn in_order(
+        &mut self,
+        tree: &JoinTree,
+        graph: &JoinGraph,
+        wanted: &ColumnSet,
+    ) -> Result<LoweredRelation> {
         let join = match tree {
             JoinTree::Relation { relation, .. } => {
                 let relation = graph.relations[*relation].clone();
@@ -490,6 +559,25 @@ impl Lowerer<'_> {
             false => self.with_filter(joined, above),
         }
     }
+}
+
+/// The shares of rows in a range from which we take the estimate of the relation as it is: bounds of keys that come at
+/// random hardly ever agree.
+const SHARE_MAX: f64 = 0.5;
+
+/// The rows of a relation that are within a range, which has `share` of them. Rows outside of it meet no row of the
+/// joined relations. Queries ask for what there is, so conditions that leave fewer rows than the range has are assumed to
+/// select rows within it. Other conditions are assumed to be independent of it.
+fn within_range(relation: JoinRelation, share: f64) -> JoinRelation {
+    if share > SHARE_MAX {
+        return relation;
+    }
+    let rows_unfiltered = (relation.rows_unfiltered * share).max(1.0);
+    let rows = match relation.rows <= rows_unfiltered {
+        true => relation.rows,
+        false => (relation.rows * share).max(1.0),
+    };
+    JoinRelation { rows, rows_unfiltered, ..relation }
 }
 
 /// Splits conditions into equalities between the two sides, as keys, and the others.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoin, LogicalJoinKind, SetOperationKind};
-use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::context::RewriteContext;
 use super::facts::{add_required, equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
@@ -117,6 +117,9 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
         }
         Logical::Scan(mut scan) => {
             add_new(&mut scan.conditions, conditions);
+            if !drop_implied(&mut scan.conditions) {
+                return Logical::no_rows(output(&Logical::Scan(scan)).iter().collect());
+            }
             Logical::Scan(scan)
         }
         Logical::Source(mut source) => {
@@ -142,6 +145,43 @@ fn add_new(conditions: &mut Vec<ScalarExpr>, more: Vec<ScalarExpr>) {
             conditions.push(condition);
         }
     }
+}
+
+/// Drops conditions on a column alone that follow from an equality of it with a literal. For example, `x = 3` implies
+/// `x IN (3, 4)`. Together they would be taken for independent conditions. Returns false if no row can meet all of them.
+fn drop_implied(conditions: &mut Vec<ScalarExpr>) -> bool {
+    let fixed: Vec<(usize, ColumnId, ScalarExpr)> = conditions
+        .iter()
+        .enumerate()
+        .filter_map(|(place, condition)| match &condition.op {
+            ExprOp::Compare(CompareOp::Equal, pair) => {
+                // Equal floats may differ in their bits.
+                let is_fixed = pair[1].as_constant().is_some() && !pair[0].kind.is_floating();
+                Some((place, ColumnId(pair[0].as_column().filter(|_| is_fixed)?), pair[1].clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    let (mut is_implied, mut may_have_rows) = (vec![false; conditions.len()], true);
+    for (place, column, value) in fixed.into_iter().filter(|_| conditions.len() > 1) {
+        let by = HashMap::from([(column, value)]);
+        for (other, condition) in conditions.iter().enumerate() {
+            let is_on_column = named(condition).iter().eq([column]) && is_movable(condition);
+            if other == place || is_implied[place] || !is_on_column {
+                continue;
+            }
+            match substituted(condition.clone(), &by) {
+                None => is_implied[other] = true,
+                Some(left) => may_have_rows &= !is_never_true(&left),
+            }
+        }
+    }
+    let mut place = 0;
+    conditions.retain(|_| {
+        place += 1;
+        !is_implied[place - 1]
+    });
+    may_have_rows
 }
 
 /// Splits conditions into those that name at least one of `columns` and no other column, and the rest.
@@ -181,7 +221,7 @@ fn push_map(
         }
     }
     let (mut below, mut above) = (Vec::new(), Vec::new());
-    for mut condition in conditions {
+    for condition in conditions {
         let mut named = named(&condition);
         if !named.intersects(&made) {
             below.push(condition);
@@ -191,10 +231,7 @@ fn push_map(
         by.keys().for_each(|id| named.remove(*id));
         match named.intersects(&made) {
             true => above.push(condition),
-            false => {
-                substitute(&mut condition, &by);
-                below.push(condition);
-            }
+            false => below.extend(substituted(condition, &by)),
         }
     }
     let mut required = required.clone();
@@ -207,6 +244,19 @@ fn push_map(
         }
     }
     Logical::filter(merged_maps(push(input, below, &required), exprs), above)
+}
+
+/// `condition` with columns replaced by their expressions; `None` if it is always true then. For example, a branch of a
+/// UNION ALL that gives the constant 'web' has no rows where its column must be 'store'.
+fn substituted(mut condition: ScalarExpr, by: &HashMap<ColumnId, ScalarExpr>) -> Option<ScalarExpr> {
+    substitute(&mut condition, by);
+    // A condition that cannot be simplified stays as it is.
+    let mut simpler = condition.clone();
+    if simplify(&mut simpler).is_ok() {
+        condition = simpler;
+    }
+    let is_true = condition.as_constant().is_some_and(|value| value.as_bool() == Some(true));
+    (!is_true).then_some(condition)
 }
 
 /// A map over a plan. Merges it with the map below if it does not read the columns of that map.
@@ -236,8 +286,8 @@ fn push_group(mut group: LogicalGroup, conditions: Vec<ScalarExpr>) -> Logical {
         Some(_) => HashMap::new(),
     };
     let keys = by.keys().copied().collect();
-    let (mut below, above) = split_by(conditions, &keys);
-    below.iter_mut().for_each(|condition| substitute(condition, &by));
+    let (below, above) = split_by(conditions, &keys);
+    let below = below.into_iter().filter_map(|condition| substituted(condition, &by)).collect();
     let input = take(&mut group.input);
     *group.input = push(input, below, &ColumnSet::default());
     Logical::filter(Logical::Group(group), above)
@@ -433,6 +483,13 @@ fn strengthen(
     };
     match join.kind {
         LogicalJoinKind::Left if rejects(right) => join.kind = LogicalJoinKind::Inner,
+        // The row of a scalar subquery that reads no outer column becomes a relation to join, so that its conditions
+        // decide the order of the joins and filter the scans.
+        LogicalJoinKind::Single if join.conditions.is_empty() && rejects(right) => {
+            let input = Box::new(take(&mut join.right));
+            *join.right = Logical::SingleRow { input, by: Vec::new() };
+            join.kind = LogicalJoinKind::Inner;
+        }
         LogicalJoinKind::Full => match (rejects(left), rejects(right)) {
             (true, true) => join.kind = LogicalJoinKind::Inner,
             (true, false) => join.kind = LogicalJoinKind::Left,

@@ -6,6 +6,7 @@ use rowmill_expr::fold::fold;
 use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::facts::{is_movable, is_volatile, opposite};
+use super::narrow::narrow;
 use super::walk::{exprs_mut, inputs_mut};
 
 /// Simplifies all expressions of a plan and of its subqueries.
@@ -34,6 +35,7 @@ pub(crate) fn simplify(expr: &mut ScalarExpr) -> Result<()> {
             result = Err(error);
         }
         simplify_one(expr);
+        narrow(expr);
     });
     result
 }

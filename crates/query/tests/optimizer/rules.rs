@@ -157,3 +157,100 @@ Filter: $1 = 1
 ",
     );
 }
+
+#[test]
+fn a_case_in_an_aggregate_becomes_its_filter() {
+    check(
+        "select b, sum(case when c > 3 then a end) as s from x group by b",
+        "Output: b#4 AS b, sum#3 AS s
+Group: by [b#4 = b#1], sum#3 = sum(a#0) FILTER (WHERE c#2 > 3)
+  Scan: table 0 [a#0, b#1, c#2]
+",
+    );
+    check(
+        "select b, count(case when c > 3 then 1 end) as s from x group by b",
+        "Output: b#4 AS b, count#3 AS s
+Group: by [b#4 = b#1], count#3 = count(*) FILTER (WHERE c#2 > 3)
+  Scan: table 0 [b#1, c#2]
+",
+    );
+    check(
+        "select b, sum(case when c > 3 then 1 else 0 end) as s from x group by b",
+        "Output: b#4 AS b, sum#3 AS s
+Map: sum#3 = CAST(count#5 AS DECIMAL(38,0))
+  Group: by [b#4 = b#1], count#5 = count(*) FILTER (WHERE c#2 > 3)
+    Scan: table 0 [b#1, c#2]
+",
+    );
+    check(
+        "select sum(case when c > 3 then 1 else 0 end) as s from x",
+        "Output: sum#3 AS s
+Map: sum#3 = CASE WHEN count#5 <> 0 THEN CAST(count#4 AS DECIMAL(38,0)) END
+  Group: by [], count#4 = count(*) FILTER (WHERE c#2 > 3), count#5 = count(*)
+    Scan: table 0 [c#2]
+",
+    );
+    check(
+        "select sum(case when c > 3 then a else 0 end) as s from x",
+        "Output: sum#3 AS s
+Group: by [], sum#3 = sum(CASE WHEN c#2 > 3 THEN a#0 ELSE 0 END)
+  Scan: table 0 [a#0, c#2]
+",
+    );
+    check(
+        "select sum(distinct case when c > 3 then a end) as s from x",
+        "Output: sum#3 AS s
+Group: by [], sum#3 = sum(DISTINCT CASE WHEN c#2 > 3 THEN a#0 END)
+  Scan: table 0 [a#0, c#2]
+",
+    );
+}
+
+#[test]
+fn the_row_of_a_scalar_subquery_is_joined_like_others() {
+    check(
+        "select x.a from x, y where x.b = y.b and y.a = (select z.a from z where z.b = 3)",
+        "Output: a#0 AS a
+Inner join: a#3 = a#6
+  Inner join: b#1 = b#4
+    Scan: table 0 [a#0, b#1]
+    Scan: table 1 [a#3, b#4]
+  Single row
+    Scan: table 2 [a#6, b#7] where b#7 = 3
+",
+    );
+    // The condition is true for NULL, so the row without a value must stay.
+    check(
+        "select x.a from x where (select z.a from z where z.b = 3) is null",
+        "Output: a#0 AS a
+Filter: a#3 IS NULL
+  Single join: every pair
+    Scan: table 0 [a#0]
+    Scan: table 1 [a#3, b#4] where b#4 = 3
+",
+    );
+}
+
+#[test]
+fn conditions_with_folded_literals_are_on_columns() {
+    check(
+        "select a from x where a = 3 and a in (2 + 1, 4) and b < 5 + 5",
+        "Output: a#0 AS a
+Scan: table 0 [a#0, b#1] where a#0 = 3 AND b#1 < 10
+",
+    );
+    check(
+        "select a from x where a = 3 and a in (4, 5)",
+        "Output: a#0 AS a
+Values: [a#0] 
+",
+    );
+    check(
+        "select n from (select 'x' as k, count(*) as n from x union all select 'y', count(*) from y) q where k = 'y'",
+        "Output: n#11 AS n
+Map: n#11 = count#9
+  Group: by [], count#9 = count(*)
+    Scan: table 1 []
+",
+    );
+}

@@ -369,12 +369,13 @@ fn the_suite_passes_when_any_request_for_memory_is_refused() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Each file meets every second combination of settings, and all of them with `ROWMILL_LONG`.
 #[test]
 fn the_suite_passes_under_hostile_settings() {
     let mut failures = Vec::new();
-    for hostility in selection() {
+    for (number, hostility) in selection().into_iter().enumerate() {
         let start = Instant::now();
-        failures.extend(run_all(&hostility));
+        failures.extend(run_half(&hostility, number.is_multiple_of(2)));
         println!("{:6.1} s: {hostility}", start.elapsed().as_secs_f64());
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

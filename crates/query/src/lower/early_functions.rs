@@ -52,6 +52,8 @@ impl Lowerer<'_> {
         if found.is_empty() {
             return Ok(input);
         }
+        // Conditions on one relation must be its own before the joins are looked at.
+        self.apply_single(&mut graph)?;
         let rows = join_order(&self.shape_of(&graph)).map_or(0.0, |tree| tree.rows());
         found.retain(|(place, _)| self.rows_of(&graph.relations()[*place]) * JOINED_ROWS_MIN <= rows);
         if found.is_empty() {

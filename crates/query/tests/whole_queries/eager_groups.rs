@@ -69,8 +69,10 @@ fn groups_that_begin_above_some_of_the_joins_are_the_same() {
         let (large, days) = (table(900, &mut random), table(3, &mut random));
         let (small, other) = (table(9, &mut random), table(random.random_range(1..6), &mut random));
         let joins = format!("{large} t JOIN {days} d ON t.b = d.b AND d.c < 60 JOIN {small} s ON t.a = s.a");
-        let rows = match round % 5 {
+        let rows = match round % 6 {
             0 => joins,
+            // Conditions on one relation, and one that can fail.
+            5 => format!("{joins} WHERE 100 / (t.a + 1) > 20 AND s.b + 0 < 3"),
             // All three columns are equal, and two of them are of one relation.
             1 => format!("{joins} AND t.a = s.b"),
             2 => format!("{joins} LEFT JOIN {other} o ON o.b = d.b AND o.a < s.a"),

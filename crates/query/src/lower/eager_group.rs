@@ -63,6 +63,17 @@ struct EagerGroup {
     cost: f64,
 }
 
+/// The rows of a part of the joins, before they are grouped.
+struct GroupedPart {
+    /// The joins that remain. Their first relation stands for the rows.
+    graph: JoinGraph,
+    rows: LoweredRelation,
+    /// The columns of the rows by which they are grouped.
+    keys: Vec<ColumnId>,
+    /// The estimated number of groups.
+    groups: f64,
+}
+
 /// The facts about a grouping above joins that decide where it begins.
 struct EagerSearch<'g> {
     graph: &'g JoinGraph,
@@ -238,7 +249,8 @@ impl Lowerer<'_> {
             if !search.is_cheap(least, within) || !search.has_arguments(&relations) {
                 continue;
             }
-            let Some((graph, rows, keys, groups)) = self.grouped_part(&search, part)? else { continue };
+            let Some(grouped) = self.grouped_part(&search, part)? else { continue };
+            let GroupedPart { graph, rows, keys, groups } = grouped;
             let share = groups / part.rows();
             let columns: Vec<ScalarExpr> = keys.iter().map(|id| self.columns.expr(*id)).collect();
             let cost = within
@@ -280,14 +292,8 @@ impl Lowerer<'_> {
         search.is_cheap(cost, 0.0).then_some(EagerGroup { graph, relation, rows, keys, cost })
     }
 
-    /// The rows of a part of the joins, the joins that remain, the columns by which the rows are grouped, and the
-    /// estimated number of groups. `None` if there are too many groups.
-    #[expect(clippy::type_complexity, reason = "the caller takes it apart")]
-    fn grouped_part(
-        &mut self,
-        search: &EagerSearch<'_>,
-        part: &JoinTree,
-    ) -> Result<Option<(JoinGraph, LoweredRelation, Vec<ColumnId>, f64)>> {
+    /// The rows of a part of the joins, to be grouped. `None` if there are too many groups.
+    fn grouped_part(&mut self, search: &EagerSearch<'_>, part: &JoinTree) -> Result<Option<GroupedPart>> {
         let any = search.graph.relations()[part.relations()[0]].clone();
         let mut graph = search.graph.contracted(part, any);
         let read = search.read(&graph);
@@ -300,7 +306,7 @@ impl Lowerer<'_> {
             return Ok(None);
         }
         graph.replace(0, rows.clone());
-        Ok(Some((graph, rows, keys, groups)))
+        Ok(Some(GroupedPart { graph, rows, keys, groups }))
     }
 
     /// The estimated number of groups of `rows` by columns.

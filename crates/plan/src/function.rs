@@ -26,8 +26,8 @@ pub struct FunctionSpec {
     pub can_fail: bool,
     /// Whether the result is NULL as soon as one argument is NULL. The kernel still sees the NULLs.
     pub strict: bool,
-    /// Whether `f(f(a, b), c)` is `f(a, b, c)`. The optimizer makes one call of a chain of them, because each call copies
-    /// the result of the call within it.
+    /// Whether `f(f(a, b), c)` is `f(a, b, c)`. The optimizer makes one call of a chain of them, because each call
+    /// copies the result of the call within it.
     pub associative: bool,
     /// If the result for a text is its length as an INTEGER, the unit. Storage knows lengths without decoding texts, so
     /// the engine need not call the kernel for stored texts.

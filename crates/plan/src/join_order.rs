@@ -212,8 +212,8 @@ pub fn tree_cost(graph: &JoinGraph, tree: &JoinTree) -> f64 {
     cost::cost_of_tree(&Cardinality::new(graph), tree).1
 }
 
-/// The cost of the joins of a tree above one of its parts, if the part gives only `share` of its rows. The part consists
-/// of the relations `part`, by their positions in the graph.
+/// The cost of the joins of a tree above one of its parts, if the part gives only `share` of its rows. The part
+/// consists of the relations `part`, by their positions in the graph.
 pub fn tree_cost_above(graph: &JoinGraph, tree: &JoinTree, part: &[usize], share: f64) -> f64 {
     let reduced = cost::ReducedPart { relations: RelationSet::of_all(part), share };
     cost::cost_above(&Cardinality::new(graph), tree, &reduced).cost

@@ -1,14 +1,14 @@
 //! Batches whose texts become codes, so that rows are grouped by numbers.
 //!
-//! The texts of a batch mostly come from a dimension or from the value list of a block, so that few texts repeat in many
-//! rows. A worker gives each text that it meets a number, and gathers batches until they have the rows of a block. Their
-//! rows are then grouped like those of a block: a text is hashed and compared once for each group of these rows, not for
-//! each row, and a function of a text is computed once for each text. Batches without texts are gathered if their rows
-//! have many groups, so that each group of the gathered rows is put into its partition once.
+//! The texts of a batch mostly come from a dimension or from the value list of a block, so that few texts repeat in
+//! many rows. A worker gives each text that it meets a number, and gathers batches until they have the rows of a block.
+//! Their rows are then grouped like those of a block: a text is hashed and compared once for each group of these rows,
+//! not for each row, and a function of a text is computed once for each text. Batches without texts are gathered if
+//! their rows have many groups, so that each group of the gathered rows is put into its partition once.
 //!
 //! ```text
-//!   batch  ['Music', 'Books', 'Music']  ->  codes [0, 1, 0]  ┐
-//!   batch  ['Books', 'Shoes']           ->  codes [1, 2]     ┴─>  values ['Music', 'Books', 'Shoes'], codes [0, 1, 0, 1, 2]
+//!   ['Music', 'Books', 'Music']  ->  codes [0, 1, 0]  ┐
+//!   ['Books', 'Shoes']           ->  codes [1, 2]     ┴─>  values ['Music', 'Books', 'Shoes'], codes [0, 1, 0, 1, 2]
 //! ```
 
 use std::sync::Arc;
@@ -33,7 +33,8 @@ pub(super) const CODED_ROWS_MAX: usize = 1 << 18;
 pub(super) const GATHERED_ROWS_MIN: usize = if cfg!(test) { 1 } else { 1 << 10 };
 /// Texts up to which a column is coded. The numbers of more texts would not fit the table that remembers them.
 const TEXTS_MAX: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
-/// Rows after which hardly any text may be new. With 18,000 texts in random order, eight in ten rows still have a new one.
+/// Rows after which hardly any text may be new. With 18,000 texts in random order, eight in ten rows still have a new
+/// one.
 const TRIAL_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 13 };
 /// The rows of a build side for which a table that remembers texts has its full size.
 const MEMO_ROWS: usize = TEXTS_MAX;
@@ -128,8 +129,8 @@ pub(super) struct CodedRows {
 }
 
 impl CodedBatches {
-    /// Begins with batches like `batch`. `coded` are the columns of texts that become codes, `read` are all columns that
-    /// the grouping reads.
+    /// Begins with batches like `batch`. `coded` are the columns of texts that become codes, `read` are all columns
+    /// that the grouping reads.
     pub(super) fn new(coded: &[usize], read: &[usize], batch: &RecordBatch, broker: &Broker) -> Result<CodedBatches> {
         let mut memory = broker.reservation(OWNER);
         memory.grow(TextMemo::bytes(MEMO_ROWS) * coded.len() as u64)?;

@@ -154,8 +154,8 @@ impl GroupBy {
         }
     }
 
-    /// The columns of texts that the keys read. Conditions on texts within aggregates are left to the rows: with seven of
-    /// them, as in a pivot by the day of the week, codes take 46 ms more than comparing the texts of 2.2 million rows.
+    /// The columns of texts that the keys read. Conditions on texts within aggregates are left to the rows: with seven
+    /// of them, as in a pivot by the day of the week, codes make a query of 36 ms over 2.2 million rows take 52 ms.
     fn coded_columns(&self, source: &Arc<dyn BatchSource>) -> Vec<usize> {
         let mut columns = self.columns_of(self.recipe.layout.columns.iter().map(|key| key.expr));
         columns.retain(|column| is_text(source.schema().field(*column).data_type()));

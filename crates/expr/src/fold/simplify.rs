@@ -110,7 +110,8 @@ fn join_chain(expr: &mut ScalarExpr) {
     let mut joined = Vec::new();
     for argument in arguments.drain(..) {
         match argument.op {
-            // A chain is nested on its left side. Its arguments stay where they are, so that a long chain takes linear time.
+            // A chain is nested on its left side. Its arguments stay where they are, so that a long chain takes linear
+            // time.
             ExprOp::Call(inner, parts) if std::ptr::eq(inner, *function) && joined.is_empty() => joined = parts,
             ExprOp::Call(inner, parts) if std::ptr::eq(inner, *function) => joined.extend(parts),
             _ => joined.push(argument),

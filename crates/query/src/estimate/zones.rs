@@ -10,8 +10,9 @@ use rowmill_storage::{Block, OpenRun, TableSource};
 /// Rows of an open run that we sample.
 const SAMPLE_ROWS: usize = 1 << 10;
 
-/// The room between the bounds of a chunk, per row, up to which many values are numbers in a row. If as many values were
-/// drawn at random from this room, a third of the rows would repeat a value, and the chunk would have listed its values.
+/// The room between the bounds of a chunk, per row, up to which many values are numbers in a row. If as many values
+/// were drawn at random from this room, a third of the rows would repeat a value, and the chunk would have listed its
+/// values.
 const NUMBERED_ROOM_MAX: f64 = 1.25;
 
 /// The statistics of a column.

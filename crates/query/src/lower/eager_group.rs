@@ -1,10 +1,10 @@
 //! Eager grouping: a grouping above joins that begins below them.
 //!
 //! If all aggregates read some of the joined relations, we can group these relations first, by those of their columns
-//! that the other joins, conditions and the grouping keys read. All rows of such a group match the same rows of the other
-//! relations. The aggregates of the query can therefore be combined from those of the joined groups (Yan and Larson,
-//! "Eager Aggregation and Lazy Aggregation", 1995). We do this if the groups are far fewer than the rows and the joins
-//! and groupings together should cost less.
+//! that the other joins, conditions and the grouping keys read. All rows of such a group match the same rows of the
+//! other relations. The aggregates of the query can therefore be combined from those of the joined groups (Yan and
+//! Larson, "Eager Aggregation and Lazy Aggregation", 1995). We do this if the groups are far fewer than the rows and
+//! the joins and groupings together should cost less.
 //!
 //! ```text
 //!   group by i.name, sum(s.price)            ->        group by i.name, sum(price)
@@ -32,7 +32,8 @@ use super::join_graph::JoinGraph;
 use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 
-/// The cost of grouping a row by short keys. The unit is a row that is looked up in a hash table, which takes about 8 ns.
+/// The cost of grouping a row by short keys. The unit is a row that is looked up in a hash table, which takes about 8
+/// ns.
 const GROUP_COST: f64 = 2.0;
 /// Groups from which they leave the cache, so that grouping a row costs more.
 const CACHED_GROUPS_MAX: f64 = 4096.0;

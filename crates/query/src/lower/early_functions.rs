@@ -7,10 +7,10 @@
 //!      └─ sales s                                         └─ sales s
 //! ```
 //!
-//! A grouping computes its keys and arguments for each joined row. If the joins repeat the rows of a relation, a function
-//! that reads only this relation would be computed again and again. We compute it first if the joined rows are several
-//! times as many, unless it can fail: it might fail for a row that the joins drop. Arithmetic costs less than one more
-//! column of the join.
+//! A grouping computes its keys and arguments for each joined row. If the joins repeat the rows of a relation, a
+//! function that reads only this relation would be computed again and again. We compute it first if the joined rows are
+//! several times as many, unless it can fail: it might fail for a row that the joins drop. Arithmetic costs less than
+//! one more column of the join.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;

@@ -2,8 +2,8 @@
 //!
 //! The rows are read once. If all aggregates can be combined from partial results, we first group the rows by all keys.
 //! The groups, which are fewer than the rows, are then repeated once per set ([`plan::Expand`]) and grouped again, by
-//! the keys of the set and its number. For other aggregates we must repeat the rows themselves once per set. If the rows
-//! are joined groups (`eager_group.rs`), the groups by all keys are combined from these.
+//! the keys of the set and its number. For other aggregates we must repeat the rows themselves once per set. If the
+//! rows are joined groups (`eager_group.rs`), the groups by all keys are combined from these.
 
 use std::sync::Arc;
 

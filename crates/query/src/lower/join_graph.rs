@@ -566,8 +566,8 @@ impl Lowerer<'_> {
 const SHARE_MAX: f64 = 0.5;
 
 /// The rows of a relation that are within a range, which has `share` of them. Rows outside of it meet no row of the
-/// joined relations. Queries ask for what there is, so conditions that leave fewer rows than the range has are assumed to
-/// select rows within it. Other conditions are assumed to be independent of it.
+/// joined relations. Queries ask for what there is, so conditions that leave fewer rows than the range has are assumed
+/// to select rows within it. Other conditions are assumed to be independent of it.
 fn within_range(relation: JoinRelation, share: f64) -> JoinRelation {
     if share > SHARE_MAX {
         return relation;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A comparison casts the narrower side. A literal does not make a column wider, but the value of `1200 + 11` or of
-//! `DATE '2024-03-01' + INTERVAL '14 days'` is known only after folding, when the cast is there already. Keys, zone maps,
-//! value lists and statistics answer conditions on columns, not on casts of columns.
+//! `DATE '2024-03-01' + INTERVAL '14 days'` is known only after folding, when the cast is there already. Keys, zone
+//! maps, value lists and statistics answer conditions on columns, not on casts of columns.
 
 use arrow::datatypes::DataType;
 use rowmill_expr::fold::fold;

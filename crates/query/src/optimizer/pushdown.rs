@@ -148,7 +148,8 @@ fn add_new(conditions: &mut Vec<ScalarExpr>, more: Vec<ScalarExpr>) {
 }
 
 /// Drops conditions on a column alone that follow from an equality of it with a literal. For example, `x = 3` implies
-/// `x IN (3, 4)`. Together they would be taken for independent conditions. Returns false if no row can meet all of them.
+/// `x IN (3, 4)`. Together they would be taken for independent conditions. Returns false if no row can meet all of
+/// them.
 fn drop_implied(conditions: &mut Vec<ScalarExpr>) -> bool {
     let fixed: Vec<(usize, ColumnId, ScalarExpr)> = conditions
         .iter()

@@ -27,7 +27,7 @@ const PLACES_PER_ROW: usize = 4;
 const TRIAL_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
 
 /// The entry of a row whose text is not known.
-pub(crate) const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN: u32 = u32::MAX;
 
 /// No text has this view, because none is so long.
 const FREE: u128 = u128::MAX;

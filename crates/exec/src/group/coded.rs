@@ -1,8 +1,8 @@
 //! Batches whose texts become codes, so that rows are grouped by numbers.
 //!
 //! The texts of a batch mostly come from a dimension or from the value list of a block, so that few texts repeat in
-//! many rows. A worker gives each text that it meets a number, and gathers batches until they have the rows of a block.
-//! Their rows are then grouped like those of a block: a text is hashed and compared once for each group of these rows,
+//! many rows. A worker gives each text that it meets a number, and gathers batches until they have [`CODED_ROWS_MAX`]
+//! rows. These are then grouped like the rows of a block: a text is hashed and compared once for each of their groups,
 //! not for each row, and a function of a text is computed once for each text. Batches without texts are gathered if
 //! their rows have many groups, so that each group of the gathered rows is put into its partition once.
 //!
@@ -27,9 +27,10 @@ use crate::cache::ROWS_PARTITIONED_AT_ONCE;
 use crate::join::own_bytes;
 use crate::text_memo::{TextMemo, ViewedTexts};
 
-/// Rows that are gathered: the number of rows of a full block. With fewer rows, more groups are met several times.
+/// Rows that are gathered: half the rows of a full block. With fewer rows, more groups are met several times.
 pub(super) const CODED_ROWS_MAX: usize = 1 << 18;
-/// Rows of a batch from which batches are gathered: few rows are grouped before their table of texts is made.
+/// Rows of a batch from which batches are gathered. Fewer rows can be grouped in the time that it takes to make a table
+/// of texts.
 pub(super) const GATHERED_ROWS_MIN: usize = if cfg!(test) { 1 } else { 1 << 10 };
 /// Texts up to which a column is coded. The numbers of more texts would not fit the table that remembers them.
 const TEXTS_MAX: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };

@@ -133,7 +133,7 @@ impl GroupBy {
         self.add_coded(&mut coded, false, gatherer)
     }
 
-    /// Adds the gathered rows of batches if they have the number of rows of a block, or if no more will be gathered.
+    /// Adds the gathered rows of batches if there are enough of them, or if no more will be gathered.
     fn add_coded(
         &self,
         coded: &mut Option<CodedBatches>,

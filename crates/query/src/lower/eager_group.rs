@@ -21,7 +21,7 @@
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_expr::fold::can_fail;
-use rowmill_plan::join_order::{JoinTree, join_order, tree_cost, tree_cost_above};
+use rowmill_plan::join_order::{self, JoinTree, join_order, tree_cost, tree_cost_above};
 use rowmill_plan::logical::{AggregateCall, LogicalGroup};
 use rowmill_plan::{self as plan, ColumnId, Node, ScalarExpr, Volatility};
 
@@ -78,6 +78,8 @@ struct GroupedPart {
 /// The facts about a grouping above joins that decide where it begins.
 struct EagerSearch<'g> {
     graph: &'g JoinGraph,
+    /// The facts about the graph that decide the order of the joins.
+    shape: join_order::JoinGraph,
     /// The keys of the query.
     keys: Vec<ScalarExpr>,
     /// The expressions that the aggregates read.
@@ -233,7 +235,7 @@ impl Lowerer<'_> {
         let groups = keys.iter().map(|key| values(key).unwrap_or(tree.rows())).product::<f64>().min(tree.rows());
         let row_cost = grouping_cost(&keys, groups);
         let without = tree_cost(&shape, &tree) + row_cost * tree.rows();
-        let mut search = EagerSearch { graph, keys, exprs, row_cost, without, cheapest: f64::INFINITY };
+        let mut search = EagerSearch { graph, shape, keys, exprs, row_cost, without, cheapest: f64::INFINITY };
         let mut cheapest = None;
         for relation in graph.inner_relations() {
             let eager = self.eager_relation(&search, relation);
@@ -245,8 +247,8 @@ impl Lowerer<'_> {
         for part in parts {
             let relations = part.relations();
             // The cost if the part had no groups.
-            let within = tree_cost(&shape, part);
-            let least = within + GROUP_COST * part.rows() + tree_cost_above(&shape, &tree, &relations, 0.0);
+            let within = tree_cost(&search.shape, part);
+            let least = within + GROUP_COST * part.rows() + tree_cost_above(&search.shape, &tree, &relations, 0.0);
             if !search.is_cheap(least, within) || !search.has_arguments(&relations) {
                 continue;
             }
@@ -256,7 +258,7 @@ impl Lowerer<'_> {
             let columns: Vec<ScalarExpr> = keys.iter().map(|id| self.columns.expr(*id)).collect();
             let cost = within
                 + grouping_cost(&columns, groups) * part.rows()
-                + tree_cost_above(&shape, &tree, &relations, share)
+                + tree_cost_above(&search.shape, &tree, &relations, share)
                 + row_cost * tree.rows() * share;
             if search.is_cheap(cost, within) {
                 search.cheapest = cost;
@@ -278,7 +280,7 @@ impl Lowerer<'_> {
         if keys.is_empty() || groups > before * GROUPS_MAX {
             return None;
         }
-        let mut shape = self.shape_of(search.graph);
+        let mut shape = search.shape.clone();
         shape.relations[relation].rows = groups;
         shape.relations[relation].rows_unfiltered = shape.relations[relation].rows_unfiltered.min(groups);
         let tree = join_order(&shape)?;

@@ -20,9 +20,9 @@ use rowmill_plan::logical::LogicalGroup;
 use rowmill_plan::{ColumnId, ExprOp, Node, ScalarExpr, Volatility};
 
 use super::Lowerer;
+use super::group::read_by;
 use super::join_graph::JoinGraph;
 use super::relation::{LoweredRelation, RelationSource};
-use crate::column_set::columns_of;
 
 /// Joined rows for each row of a relation from which its functions are computed before the joins.
 const JOINED_ROWS_MIN: f64 = 4.0;
@@ -74,7 +74,7 @@ impl Lowerer<'_> {
         }
         // The columns that only the functions read need not be joined.
         let mut read = graph.read();
-        read.add_all(&columns_of(exprs_mut(&mut resolved).map(|expr| &*expr)));
+        read.add_all(&read_by(&resolved));
         for place in 0..graph.relations().len() {
             if found.iter().any(|(of, _)| *of == place) {
                 let relation = graph.relations()[place].clone();

@@ -208,7 +208,7 @@ fn is_of_distinct_values(call: &AggregateCall) -> bool {
 }
 
 /// The columns that a grouping reads.
-fn read_by(group: &LogicalGroup) -> ColumnSet {
+pub(super) fn read_by(group: &LogicalGroup) -> ColumnSet {
     let mut read = ColumnSet::default();
     group.keys.iter().for_each(|(_, key)| read.add_columns_of(key));
     group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.add_columns_of(expr));

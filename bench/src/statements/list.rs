@@ -533,6 +533,8 @@ const DELETES: &[Statement] = &[
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::community::Community;
+    use super::super::community_list::COMMUNITY;
     use super::super::draw::Drawing;
     use super::super::shop::Shop;
     use super::super::tpcc_list::TPCC;
@@ -541,9 +543,11 @@ mod tests {
 
     #[test]
     fn every_parameter_is_drawn_and_every_name_is_unique() {
-        let mut drawing = Drawing::new(Shop { users: 100, orders: 500, seed: 1 }, Scale::TINY, 1_000, 0);
+        let shop = Shop { users: 100, orders: 500, seed: 1 };
+        let community = Community { members: 100, posts: 400, seed: 1 };
+        let mut drawing = Drawing::new(shop, community, Scale::TINY, 1_000, 0);
         let mut names = HashSet::new();
-        for statement in SHOP.iter().chain(TPCC).flat_map(|(_, statements)| *statements) {
+        for statement in SHOP.iter().chain(TPCC).chain(COMMUNITY).flat_map(|(_, statements)| *statements) {
             let drawn = drawing.draw(statement.draws).len();
             for text in [statement.rowmill_text(), statement.sqlite_text()] {
                 assert_eq!(text.matches('?').count(), drawn, "{text}");

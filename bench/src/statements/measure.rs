@@ -125,7 +125,11 @@ fn digest(table: &Table) -> String {
                 values.push(format!("count({name})"));
             }
             Kind::Text(_) => values.push(format!("sum(length({name}))")),
-            Kind::Timestamp | Kind::Date => values.push(format!("count({name}), min({name}), max({name})")),
+            Kind::Boolean => values.push(format!("count({name}), sum(CASE WHEN {name} THEN 1 ELSE 0 END)")),
+            Kind::Json(_) => values.push(format!("sum(length(CAST({name} AS TEXT)))")),
+            Kind::Timestamp | Kind::Date | Kind::Uuid => {
+                values.push(format!("count({name}), min({name}), max({name})"))
+            }
         }
     }
     format!("SELECT {} FROM {}", values.join(", "), table.name)

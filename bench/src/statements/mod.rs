@@ -1,13 +1,15 @@
-//! Runs a hundred ordinary statements of applications through the library, in turns with SQLite in the same process.
+//! Runs hundreds of ordinary statements of applications through the library, in turns with SQLite in the same process.
 //!
-//! The [`list`] uses the tables of a [`shop`], the [`tpcc_list`] those of TPC-C. We [`draw`] new parameter values
-//! for each run; both engines must get the same values. Before we [`measure`] a statement, we compare the rows of both
-//! engines. For a change we also compare the table that it leaves. Most changes are rolled back; the few that are
-//! committed are committed on both sides.
+//! The [`list`] uses the tables of a [`shop`], the [`tpcc_list`] those of TPC-C, and the [`community_list`] those of a
+//! [`community`]. We [`draw`] new parameter values for each run; both engines must get the same values. Before we
+//! [`measure`] a statement, we compare the rows of both engines. For a change we also compare the table that it leaves.
+//! Most changes are rolled back; the few that are committed are committed on both sides.
 //!
 //! SQLite is configured as for TPC-C: a write-ahead log that is synced at checkpoints, and a cache and a mapping that
 //! hold the database. Rowmill commits with `durability = relaxed`. Both have the same indexes and statistics.
 
+pub mod community;
+pub mod community_list;
 pub mod draw;
 pub mod list;
 pub mod options;
@@ -17,6 +19,8 @@ pub mod statement;
 pub mod tpcc_list;
 
 mod back_office_list;
+mod community_account_list;
+mod community_change_list;
 mod contender;
 mod framework_list;
 mod measure;
@@ -30,6 +34,8 @@ use std::time::Duration;
 
 use rowmill_base::{Error, Result};
 
+use self::community::Community;
+use self::community_list::COMMUNITY;
 use self::contender::Contender;
 use self::draw::Drawing;
 use self::list::SHOP;
@@ -52,6 +58,10 @@ use crate::tpcc::table::{self, Table};
 /// The time at which TPC-C's orders were made, in microseconds since 1970.
 const TPCC_MOMENT: i64 = 1_700_000_000_000_000;
 
+/// The types that have other names in SQLite. Only an `INTEGER` can be the number under which it stores a row, and only
+/// values of a `TEXT` are compared without an attempt to read them as numbers.
+const SQLITE_TYPES: &[(&str, &str)] = &[("BIGINT", "INTEGER"), ("UUID", "TEXT"), ("JSON", "TEXT")];
+
 /// The statements of a group, with the name of the group.
 type Group = (&'static str, &'static [Statement]);
 
@@ -59,12 +69,20 @@ type Group = (&'static str, &'static [Statement]);
 pub fn rows(options: &Options) -> u64 {
     match options.no_load {
         true => 0,
-        false => 2 * (shop(options).rows() + scale(options).rows(1) + 100 * scale(options).customers) as u64,
+        false => {
+            let tpcc = scale(options).rows(1) + 100 * scale(options).customers;
+            2 * (shop(options).rows() + tpcc + community(options).rows()) as u64
+        }
     }
 }
 
 fn shop(options: &Options) -> Shop {
     Shop { users: options.users, orders: options.orders, seed: options.seed }
+}
+
+/// Returns the community: one member for every two users of the shop, and one post for every five orders.
+fn community(options: &Options) -> Community {
+    Community { members: options.users / 2, posts: options.orders / 5, seed: options.seed }
 }
 
 fn scale(options: &Options) -> Scale {
@@ -76,7 +94,7 @@ fn scale(options: &Options) -> Scale {
 pub fn run(options: &Options, progress: &(dyn Fn(u64) + Sync), done: &dyn Fn(&Line)) -> Result<Report> {
     let folder = Folder::of(options)?;
     let mut report = Report { lines: Vec::new(), differences: Vec::new() };
-    for part in [Part::Shop, Part::Tpcc] {
+    for part in [Part::Shop, Part::Tpcc, Part::Community] {
         if part.groups().iter().any(|group| !chosen(options, group).is_empty()) {
             run_part(part, options, &folder.path, &mut report, progress, done)?;
         }
@@ -89,6 +107,7 @@ pub fn run(options: &Options, progress: &(dyn Fn(u64) + Sync), done: &dyn Fn(&Li
 enum Part {
     Shop,
     Tpcc,
+    Community,
 }
 
 impl Part {
@@ -96,6 +115,7 @@ impl Part {
         match self {
             Part::Shop => SHOP,
             Part::Tpcc => TPCC,
+            Part::Community => COMMUNITY,
         }
     }
 
@@ -103,6 +123,7 @@ impl Part {
         match self {
             Part::Shop => &shop::TABLES,
             Part::Tpcc => &table::TABLES,
+            Part::Community => &community::TABLES,
         }
     }
 
@@ -111,6 +132,7 @@ impl Part {
         match self {
             Part::Shop => "SELECT max(id) FROM events",
             Part::Tpcc => "SELECT max(o_id) FROM orders",
+            Part::Community => "SELECT max(id) FROM notices",
         }
     }
 
@@ -118,6 +140,7 @@ impl Part {
         match self {
             Part::Shop => "shop",
             Part::Tpcc => "tpcc",
+            Part::Community => "community",
         }
     }
 }
@@ -143,13 +166,13 @@ fn run_part(
     paths.iter().try_for_each(|path| check_path(path, options.no_load))?;
     let (rowmill, sqlite) = (Rowmill::open(&paths[0], false, None)?, Sqlite::open(&paths[1], false));
     if !options.no_load {
-        load(part, options, &rowmill, ("BIGINT", ""), progress)?;
-        load(part, options, &sqlite, ("INTEGER", " WITHOUT ROWID"), progress)?;
+        load(part, options, &rowmill, (&[], ""), progress)?;
+        load(part, options, &sqlite, (SQLITE_TYPES, " WITHOUT ROWID"), progress)?;
     }
     // Rows of earlier runs keep their numbers, so new rows must start after them.
-    let (shop, scale) = (shop(options), scale(options));
+    let (shop, community, scale) = (shop(options), community(options), scale(options));
     let fresh = sqlite.number(part.greatest())?.max(shop.users).max(shop.orders).max(scale.customers) + 1;
-    let mut drawing = Drawing::new(shop, scale, fresh, part as u64);
+    let mut drawing = Drawing::new(shop, community, scale, fresh, part as u64);
     let (mut ours, mut theirs) = (Ours::new(&rowmill, options.rows)?, Theirs::new(&sqlite)?);
     let mut pair = Pair { ours: &mut ours, theirs: &mut theirs, tables: part.tables() };
     let effort = Effort { runs_max: options.runs, budget: Duration::from_millis(options.budget_ms) };
@@ -186,11 +209,12 @@ fn load<E: Engine>(
     part: Part,
     options: &Options,
     engine: &E,
-    (integer, under_key): (&str, &str),
+    (types, under_key): (&[(&str, &str)], &str),
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
     match part {
-        Part::Shop => shop(options).load(engine, integer, under_key, progress),
+        Part::Shop => shop(options).load(engine, types, under_key, progress),
+        Part::Community => community(options).load(engine, types, under_key, progress),
         Part::Tpcc => {
             let scale = scale(options);
             Loader { scale, warehouses: 1, seed: options.seed, now: TPCC_MOMENT, progress }.load(engine)?;

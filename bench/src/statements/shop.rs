@@ -10,12 +10,13 @@ use crate::tpcc::random::{Random, last_name};
 use crate::tpcc::table::{Kind, Table, column, nullable};
 
 /// Seconds from 1970 to the first user: 1 January 2022.
-const FIRST_USER_S: i64 = 1_640_995_200;
+pub(super) const FIRST_USER_S: i64 = 1_640_995_200;
 /// Seconds from 1970 to the first order: 1 January 2023.
-const FIRST_ORDER_S: i64 = 1_672_531_200;
+pub(super) const FIRST_ORDER_S: i64 = 1_672_531_200;
 /// The period in which all users are created, and after it the period of all orders: a year each.
-const YEAR_S: i64 = 365 * 86_400;
-const MICROS: i64 = 1_000_000;
+pub(super) const YEAR_S: i64 = 365 * 86_400;
+/// Microseconds in a second.
+pub(super) const MICROS: i64 = 1_000_000;
 
 const FIRST_NAMES: [&str; 40] = [
     "Ada", "Alice", "Amir", "Anna", "Ben", "Carla", "Chen", "Clara", "Daniel", "David", "Elena", "Emma", "Farid",
@@ -292,19 +293,19 @@ impl Shop {
         (FIRST_ORDER_S + random.between(0, YEAR_S - seconds)) * MICROS
     }
 
-    /// Makes the tables and fills them. `integer` is the engine's type for a 64-bit key. `under_key` is the table
-    /// option with which the engine stores rows under a key that is not a number.
+    /// Makes the tables and fills them. In their types, each first name is replaced by the second one. `under_key` is
+    /// the table option with which the engine stores rows under a key that is not a number.
     pub fn load<E: Engine>(
         &self,
         engine: &E,
-        integer: &str,
+        types: &[(&str, &str)],
         under_key: &str,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
         for table in TABLES {
-            let has_number = table.key.len() == 1 && table.name != COUNTERS.name;
-            let options = if has_number { "" } else { under_key };
-            engine.execute(&format!("{}{options}", table.create().replace("BIGINT", integer)))?;
+            let options = if table.has_number_key() { "" } else { under_key };
+            let create = types.iter().fold(table.create(), |create, &(from, to)| create.replace(from, to));
+            engine.execute(&format!("{create}{options}"))?;
         }
         let fill = |table: &Table, last: i64, rows: &dyn Fn(i64, &mut RowFn<'_>) -> Result<()>| {
             engine.fill(table, |into| {
@@ -400,7 +401,7 @@ impl Shop {
 }
 
 /// Returns the moment of row `id` of `count`. The rows are spread over a year, in the order of their ids.
-fn moment(first_s: i64, id: i64, count: i64, random: &mut Random) -> i64 {
+pub(super) fn moment(first_s: i64, id: i64, count: i64, random: &mut Random) -> i64 {
     let step = YEAR_S * MICROS / count;
     first_s * MICROS + (id - 1) * step + random.between(0, step - 1)
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rowmill::arrow::array::{
-    ArrayBuilder as _, ArrayRef, Decimal128Builder, Float64Builder, Int32Builder, Int64Builder, RecordBatch,
-    StringBuilder, TimestampMicrosecondBuilder,
+    ArrayBuilder as _, ArrayRef, BooleanBuilder, Decimal128Builder, Float64Builder, Int32Builder, Int64Builder,
+    RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
 };
 use rowmill::arrow::datatypes::{Field, Schema};
 use rowmill_base::{Error, Result};
@@ -54,8 +54,9 @@ enum Column {
     Integer(Int32Builder),
     Bigint(Int64Builder),
     Double(Float64Builder),
-    /// Texts, and days too, because the appender converts them.
+    /// Texts, and days, UUIDs and documents too, because the appender converts them.
     Text(StringBuilder),
+    Boolean(BooleanBuilder),
     Decimal(Decimal128Builder, u8, u8),
     Moment(TimestampMicrosecondBuilder),
 }
@@ -66,7 +67,8 @@ impl Column {
             Kind::Integer => Column::Integer(Int32Builder::new()),
             Kind::Bigint => Column::Bigint(Int64Builder::new()),
             Kind::Double => Column::Double(Float64Builder::new()),
-            Kind::Text(_) | Kind::Date => Column::Text(StringBuilder::new()),
+            Kind::Text(_) | Kind::Date | Kind::Uuid | Kind::Json(_) => Column::Text(StringBuilder::new()),
+            Kind::Boolean => Column::Boolean(BooleanBuilder::new()),
             Kind::Decimal(digits, scale) => Column::Decimal(Decimal128Builder::new(), digits, scale),
             Kind::Timestamp => Column::Moment(TimestampMicrosecondBuilder::new()),
         }
@@ -85,6 +87,8 @@ impl Column {
             (Column::Double(builder), Param::Null) => builder.append_null(),
             (Column::Text(builder), Param::Text(text)) => builder.append_value(text),
             (Column::Text(builder), Param::Null) => builder.append_null(),
+            (Column::Boolean(builder), Param::Integer(value)) => builder.append_value(*value != 0),
+            (Column::Boolean(builder), Param::Null) => builder.append_null(),
             (Column::Decimal(builder, _, kept), Param::Decimal(value, scale)) if kept == scale => {
                 builder.append_value(i128::from(*value));
             }
@@ -101,6 +105,7 @@ impl Column {
             Column::Bigint(builder) => builder.len(),
             Column::Double(builder) => builder.len(),
             Column::Text(builder) => builder.len(),
+            Column::Boolean(builder) => builder.len(),
             Column::Decimal(builder, ..) => builder.len(),
             Column::Moment(builder) => builder.len(),
         }
@@ -112,6 +117,7 @@ impl Column {
             Column::Bigint(builder) => Arc::new(builder.finish()),
             Column::Double(builder) => Arc::new(builder.finish()),
             Column::Text(builder) => Arc::new(builder.finish()),
+            Column::Boolean(builder) => Arc::new(builder.finish()),
             Column::Decimal(builder, digits, scale) => {
                 let typed = builder.finish().with_precision_and_scale(*digits, *scale as i8);
                 Arc::new(typed.map_err(|error| Error::internal(error.to_string()))?)

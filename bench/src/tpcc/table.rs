@@ -1,10 +1,10 @@
 //! The nine tables as data. Their DDL, their INSERT statements and the types of the loaded values follow from it.
 //!
 //! Every engine must understand the SQL. If an engine lacks a type, its adapter substitutes another one. For example,
-//! in SQLite decimals are integers in units of their last digit, timestamps are integers in microseconds, and days are
-//! texts.
+//! in SQLite decimals are integers in units of their last digit, timestamps are integers in microseconds, truth values
+//! are 0 or 1, and days, UUIDs and documents are texts.
 
-use Kind::{Bigint, Date, Decimal, Double, Integer, Text, Timestamp};
+use Kind::{Bigint, Boolean, Date, Decimal, Double, Integer, Json, Text, Timestamp, Uuid};
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,12 @@ pub enum Kind {
     Timestamp,
     /// A day.
     Date,
+    /// True or false.
+    Boolean,
+    /// A UUID.
+    Uuid,
+    /// A JSON document with at most this number of characters.
+    Json(u16),
 }
 
 /// A column.
@@ -60,6 +66,12 @@ impl Table {
         format!("CREATE TABLE {} ({})", self.name, columns.chain(key).collect::<Vec<_>>().join(", "))
     }
 
+    /// Whether the primary key is one column of 64-bit numbers.
+    pub fn has_number_key(&self) -> bool {
+        let is_number = |name: &str| self.columns.iter().any(|column| column.name == name && column.kind == Bigint);
+        matches!(self.key, [name] if is_number(name))
+    }
+
     /// Returns the CREATE INDEX statement, if the table has an index.
     pub fn create_index(&self) -> Option<String> {
         self.index.map(|(name, columns)| format!("CREATE INDEX {name} ON {} ({})", self.name, columns.join(", ")))
@@ -82,7 +94,9 @@ impl Kind {
         match self {
             Integer | Date => 4,
             Bigint | Double => 8,
-            Text(length) => i64::from(length),
+            Boolean => 1,
+            Uuid => 16,
+            Text(length) | Json(length) => i64::from(length),
             Decimal(digits, _) => {
                 if digits <= 9 {
                     4
@@ -100,6 +114,9 @@ impl Kind {
             Bigint => "BIGINT".to_owned(),
             Double => "DOUBLE".to_owned(),
             Date => "DATE".to_owned(),
+            Boolean => "BOOLEAN".to_owned(),
+            Uuid => "UUID".to_owned(),
+            Json(_) => "JSON".to_owned(),
             Text(length) => format!("VARCHAR({length})"),
             Decimal(digits, scale) => format!("DECIMAL({digits}, {scale})"),
             Timestamp => "TIMESTAMP".to_owned(),

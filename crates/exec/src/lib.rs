@@ -10,7 +10,8 @@
 //! - `expression`, `function`, `arithmetic`, `case`, `column_parts`: values of expressions. `filter`, `project`:
 //!   batches of them.
 //! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
-//! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
+//! - `group`, `sliced_group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows. `numbered_rows`: those
+//!   that only number all rows.
 //! - `latest`: the newest row of each key. `fill`: rows for buckets of time without rows.
 //! - `join`, `ordered_join`, `sliced_join`, `single_row`: joins, and the check of scalar subqueries. `union`,
 //!   `set_all`: set operations.
@@ -48,6 +49,7 @@ mod latest;
 mod like;
 mod limit;
 mod lookahead;
+mod numbered_rows;
 mod numbers;
 pub mod operator;
 pub mod ordered_join;

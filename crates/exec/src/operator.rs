@@ -40,6 +40,7 @@ use crate::late_sort::{LateSort, SortInput};
 use crate::latest::{LatestRequest, LatestRows};
 use crate::limit::Limit;
 use crate::lookahead::looking_ahead;
+use crate::numbered_rows::{NumberedRows, numbers_all_rows};
 use crate::ordered_join::{OrderRules, OrderedJoinRequest, ordered_join};
 use crate::project::{Project, Projected};
 use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text};
@@ -240,6 +241,10 @@ impl Builder {
                     let request = request(input.schema(), keys);
                     Sort::new(input, request)?
                 }
+            }
+            Node::Window(window) if numbers_all_rows(window) => {
+                let wish = window.limit.map_or(Wish::All, Wish::Any);
+                NumberedRows::new(self.build_below(&window.input, wish, &mut operator)?, &window.schema)
             }
             Node::Window(window) => {
                 let input = self.build_below(&window.input, Wish::All, &mut operator)?;

@@ -180,6 +180,13 @@ pub enum Logical {
         /// The columns.
         columns: Vec<ColumnId>,
     },
+    /// The row of the left side of an enclosing join for which this side is evaluated: the columns that this side
+    /// reads of it. The conditions of that join compare them with the columns of the left side. Only programs, which
+    /// evaluate a right side row by row, can read it.
+    OuterRow {
+        /// The columns.
+        columns: Vec<ColumnId>,
+    },
     /// Rows of a subplan that is computed once and read in several places.
     Shared {
         /// The number of the shared plan. Uses with equal numbers must have equal inputs.

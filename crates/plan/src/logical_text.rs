@@ -284,6 +284,7 @@ impl PlanWriter<'_> {
             Logical::RecursiveRows { number, columns } => {
                 self.line(&format!("Rows of the last round {number}: [{}]", self.columns(columns)));
             }
+            Logical::OuterRow { columns } => self.line(&format!("Outer row: [{}]", self.columns(columns))),
             Logical::Shared { number, input, input_columns, columns } => {
                 let (made, from) = (self.columns(columns), self.columns(input_columns));
                 self.line(&format!("Shared {number}: [{made}] from [{from}]"));

@@ -81,7 +81,8 @@ fn by(table: TableId, parameters: usize) -> Access {
 
 fn read(access: Access, limit: Option<i64>) -> Body {
     let limit = limit.map(|limit| Scalar::literal(BIG, ScalarValue::Int(limit)));
-    let rows = RowOutput { columns: vec![column(3), column(9), column(2)], order: vec![], skip: None, limit };
+    let rows =
+        RowOutput { columns: vec![column(3), column(9), column(2)], order: vec![], presorted: 0, skip: None, limit };
     Body::Read(ReadPlan::of_table(access, None, ReadOutput::Rows(rows)))
 }
 

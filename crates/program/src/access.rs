@@ -228,7 +228,7 @@ impl CompiledAccess {
         let key = AccessKey::of(&codec, access.index)?;
         let mut compiler = ExprCompiler::new(parameters, layout, row);
         let given = access.equal.len() + access.alternatives.first().map_or(0, Vec::len);
-        let mut values = |scalars: &[Scalar], first: usize| key.values(scalars, first, &mut compiler);
+        let mut values = |scalars: &[Scalar], first: usize| key.values(scalars, first, &access.nulls, &mut compiler);
         let equal = values(&access.equal, 0)?;
         let alternatives = access.alternatives.iter().map(|list| values(list, access.equal.len()));
         let alternatives: Box<[Box<[KeyValue]>]> = alternatives.collect::<Result<_>>()?;
@@ -254,7 +254,7 @@ impl CompiledAccess {
         };
         // All columns of the primary key have values, so we can build the key itself.
         let is_point = access.index.is_none() && given == key.columns.len();
-        let is_single = key.unique_parts.is_some_and(|parts| given >= parts);
+        let is_single = key.unique_parts.is_some_and(|parts| given >= parts) && access.nulls.is_empty();
         let of_index = access.index.is_some().then_some(&key);
         let is_of_key = |column: usize| codec.is_of_key(column);
         let is_tested = |column: usize| wanted.tested.contains(&column);
@@ -771,9 +771,19 @@ impl<'c> Unread<'c> {
 }
 
 impl AccessKey<'_> {
-    /// Compiles `scalars` as values of the key columns from `first` on.
-    fn values(&self, scalars: &[Scalar], first: usize, compiler: &mut ExprCompiler<'_>) -> Result<Box<[KeyValue]>> {
-        let value = |(at, scalar)| KeyValue::new(scalar, self.part(first + at)?, compiler);
+    /// Compiles `scalars` as values of the key columns from `first` on. Those at the places `nulls` of the key may be
+    /// NULL.
+    fn values(
+        &self,
+        scalars: &[Scalar],
+        first: usize,
+        nulls: &[usize],
+        compiler: &mut ExprCompiler<'_>,
+    ) -> Result<Box<[KeyValue]>> {
+        let value = |(at, scalar)| {
+            let place = first + at;
+            Ok(KeyValue::new(scalar, self.part(place)?, compiler)?.finding_null(nulls.contains(&place)))
+        };
         scalars.iter().enumerate().map(value).collect()
     }
 

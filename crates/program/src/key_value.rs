@@ -3,14 +3,13 @@
 //! A key holds only values of its column's type. A number of another type is replaced by the value of the column that
 //! equals it, if one exists. If the number is the end of a range and is between two values of the column, the range
 //! ends at the next value inside it:
-//! that is in it:
 //!
 //! ```text
 //! integer column    = 1.5   nothing      > 1.5, >= 1.5   >= 2      < 1.5, <= 1.5   <= 1
 //! SMALLINT column   = 1e6   nothing      > 1e6           nothing   < 1e6           all values
 //! ```
 //!
-//! NULL equals nothing, and no value is on either side of it. For some pairs of types the general engine rounds before
+//! NULL equals nothing, unless a condition such as `IS NULL` looks it up, and no value is on either side of it. For some pairs of types the general engine rounds before
 //! it compares, for example for a BIGINT and a DOUBLE. We leave those to it.
 
 use std::ops::Bound;
@@ -30,6 +29,8 @@ const BITS_OF_DOUBLES: u8 = 32;
 pub(crate) struct KeyValue {
     expr: Expr,
     how: How,
+    /// Whether NULL is a value that the column may have, as for `IS NULL`.
+    finds_null: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ impl KeyValue {
         let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
         let is_of_time = matches!(column, SqlType::Date | SqlType::Time | SqlType::Timestamp { zoned: false, .. });
         if is_text(&scalar.kind) && is_of_time {
-            return Ok(KeyValue { expr: compiler.cast(scalar, column)?, how: How::Same });
+            return Ok(KeyValue { expr: compiler.cast(scalar, column)?, how: How::Same, finds_null: false });
         }
         let how = match (Number::of(&scalar.kind), Number::of(column)) {
             _ if scalar.kind == *column || is_text(&scalar.kind) && is_text(column) => How::Same,
@@ -79,7 +80,12 @@ impl KeyValue {
             (Some(from), Some(Number::Double)) => How::ToDouble(from),
             _ => return Err(unsupported(format_args!("comparing a key of {column} with {}", scalar.kind))),
         };
-        Ok(KeyValue { expr: compiler.expr(scalar)?, how })
+        Ok(KeyValue { expr: compiler.expr(scalar)?, how, finds_null: false })
+    }
+
+    /// The same value, which also finds NULL if it is NULL and `finds_null` is set.
+    pub(crate) fn finding_null(self, finds_null: bool) -> KeyValue {
+        KeyValue { finds_null, ..self }
     }
 
     /// Computes the value and returns the equal value of the column, if one exists.
@@ -97,7 +103,7 @@ impl KeyValue {
     #[inline]
     pub(crate) fn equal_to<'a>(&self, value: ValueRef<'a>) -> Option<ValueRef<'a>> {
         if value.is_null() {
-            return None;
+            return self.finds_null.then_some(value);
         }
         match self.how {
             How::Same => Some(canonical_value(value)),

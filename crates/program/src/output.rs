@@ -2,7 +2,8 @@
 //!
 //! If the access does not give the order that the statement asks for, the rows are collected. With a LIMIT, the
 //! collection is sorted and cut back to the limit each time it holds twice as many rows, so its size stays
-//! bounded.
+//! bounded. If the access gives a part of the order, collecting ends at the first row after that part of the last wanted
+//! row.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct OrderedOutput {
     /// The values to order by. They come after the columns in a collected row.
     order: Box<[Expr]>,
     ways: Box<[Way]>,
+    /// The number of leading values to order by in whose order the rows come.
+    presorted: usize,
     /// The types of a collected row: its columns and the values to order by.
     sorted: Arc<[SqlType]>,
     skip: Option<Expr>,
@@ -150,7 +153,8 @@ impl OrderedOutput {
         let kinds = rows.columns.iter().map(|column| column.kind.clone()).collect();
         let (columns, mut kinds, late) = LateColumns::split(compiler.exprs(&rows.columns)?, kinds);
         kinds.extend(rows.order.iter().map(|order| order.value.kind.clone()));
-        Ok(OrderedOutput { columns, late, order, ways: ways.collect(), sorted: kinds.into(), skip, limit })
+        let presorted = rows.presorted.min(rows.order.len());
+        Ok(OrderedOutput { columns, late, order, ways: ways.collect(), presorted, sorted: kinds.into(), skip, limit })
     }
 
     /// Prepares for the rows of a run. `places` is the number of texts that the expressions may make.
@@ -192,9 +196,19 @@ impl OrderedOutput {
     /// Whether the newest row, which has these values to order by, does not sort before row `at` of `kept`. Equal rows
     /// keep their order, so it sorts after that row.
     fn is_after(&self, kept: &ResultRows, at: usize, order: &[ValueRef<'_>]) -> bool {
+        self.compare_to(kept, at, order) != Ordering::Less
+    }
+
+    /// Whether all rows from the newest one on, which has these values to order by, sort after row `at` of `kept`.
+    fn is_beyond(&self, kept: &ResultRows, at: usize, order: &[ValueRef<'_>]) -> bool {
+        self.compare_to(kept, at, &order[..self.presorted]) == Ordering::Greater
+    }
+
+    /// Compares leading values to order by with those of row `at` of `kept`.
+    fn compare_to(&self, kept: &ResultRows, at: usize, order: &[ValueRef<'_>]) -> Ordering {
         let pairs = (self.columns.len()..).zip(self.ways.iter().zip(order));
-        let orders = pairs.map(|(column, (way, value))| way.compare(*value, kept.get(at, column)));
-        orders.fold(Ordering::Equal, Ordering::then) != Ordering::Less
+        let mut orders = pairs.map(|(column, (way, value))| way.compare(*value, kept.get(at, column)));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
 
@@ -206,7 +220,8 @@ impl RowSink<'_> {
 
     /// How many rows are wanted, as far as we know.
     fn rows_wanted(&self) -> usize {
-        if self.rows.order.is_empty() { self.skip.saturating_add(self.limit) } else { usize::MAX }
+        let is_sorted = self.rows.order.is_empty() || self.rows.presorted > 0;
+        if is_sorted { self.skip.saturating_add(self.limit) } else { usize::MAX }
     }
 
     /// Takes a row. Returns whether it wants more rows.
@@ -231,10 +246,15 @@ impl RowSink<'_> {
         }
         let rank = rows.ways[0].rank(values[0]);
         // If `most` rows that sort before this one are already there, it can not be in the result.
-        let is_wanted = match ranked.get(most - 1).filter(|_| *is_cut) {
-            None => true,
-            Some(last) if last.rank != rank => rank < last.rank,
-            Some(last) => !rows.is_after(kept, last.row, &values),
+        let (is_wanted, is_last) = match ranked.get(most - 1).filter(|_| *is_cut) {
+            None => (true, false),
+            Some(last) => {
+                let is_wanted = match last.rank == rank {
+                    true => !rows.is_after(kept, last.row, &values),
+                    false => rank < last.rank,
+                };
+                (is_wanted, !is_wanted && rows.is_beyond(kept, last.row, &values))
+            }
         };
         if is_wanted {
             ranked.push(RankedRow { rank, row: kept.len() });
@@ -246,7 +266,7 @@ impl RowSink<'_> {
         }
         *order = recycled(values);
         if !is_wanted {
-            return Ok(true);
+            return Ok(!is_last);
         }
         bounded(kept.bytes())?;
         // Sorting only at twice the limit keeps the cost per row low.

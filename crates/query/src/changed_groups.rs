@@ -230,6 +230,7 @@ fn check_plan(plan: &Logical, is_below: bool) -> Result<(), String> {
         Logical::Join(_) | Logical::OrderedJoin(_) => Err("it reads more than one table".to_owned()),
         Logical::SetOperation(_) => Err("it has a set operation".to_owned()),
         Logical::Unnest { .. } => Err("it makes rows of lists".to_owned()),
+        Logical::OuterRow { .. } => Err("it is correlated".to_owned()),
         Logical::Recursive { .. } | Logical::RecursiveRows { .. } => Err("it is recursive".to_owned()),
         Logical::Source(_) | Logical::Values { .. } => Err("it reads no table".to_owned()),
         Logical::Shared { .. } | Logical::SingleRow { .. } => Err("it reads rows twice".to_owned()),

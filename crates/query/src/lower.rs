@@ -20,13 +20,14 @@ mod predicate;
 mod relation;
 mod repeated;
 mod set_operation;
+mod whole_partitions;
 mod window;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::{Result, TableId};
+use rowmill_base::{Error, Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::ColumnNames;
 use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr, Volatility};
@@ -270,6 +271,7 @@ impl Lowerer<'_> {
                 let schema = self.schema(columns);
                 Ok(LoweredRelation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
             }
+            Logical::OuterRow { .. } => Err(Error::internal("a plan of a program cannot run in the engine")),
             Logical::Shared { number, input, input_columns, columns } => {
                 self.shared(*number, input, input_columns, columns)
             }

@@ -54,21 +54,30 @@ use crate::binder::BoundQuery;
 use crate::column_set::ColumnSet;
 use context::{RewriteContext, SharedPlans};
 
-/// Optimizes a query: removes subqueries in expressions and correlation, pushes conditions and columns down to the
-/// scans, and puts joins in a good order.
-pub fn optimize(query: &mut BoundQuery) -> Result<()> {
-    optimize_until(query, &|| Ok(()))
+/// The executors of plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executor {
+    /// The engine reads the inputs of an operator once, and computes equal subplans once.
+    Engine,
+    /// A program evaluates the right side of a join for each row of the left side, so correlation may stay.
+    Program,
 }
 
-/// Optimizes a query like [`optimize`], but calls `check` between two rewrites of a plan. An error of `check` stops the
-/// work.
-pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) -> Result<()> {
+/// Optimizes a query for the engine: removes subqueries in expressions and correlation, pushes conditions and columns down to the
+/// scans, and puts joins in a good order.
+pub fn optimize(query: &mut BoundQuery) -> Result<()> {
+    optimize_until(query, Executor::Engine, &|| Ok(()))
+}
+
+/// Optimizes a query for an executor. Calls `check` between two rewrites of a plan; an error of `check` stops the work.
+pub fn optimize_until(query: &mut BoundQuery, executor: Executor, check: &dyn Fn() -> Result<()>) -> Result<()> {
     let plan = &mut query.query;
     let root = &mut plan.root;
     let mut context = RewriteContext {
         columns: &mut plan.columns,
         tables: query.tables.clone(),
         shared: SharedPlans::default(),
+        executor,
         check,
     };
     // Shared subplans are rewritten in a table of their own, each once.
@@ -88,7 +97,10 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
-    common::share_equal_plans(root, &mut context)?;
+    // Programs have no shared subplans.
+    if executor == Executor::Engine {
+        common::share_equal_plans(root, &mut context)?;
+    }
     // Sharing must come before pruning, because twins should still have the same columns.
     let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
     prune::prune_columns(root, &read, &mut context);

@@ -19,7 +19,8 @@ use rowmill_exec::scan::ScanMetrics;
 use rowmill_expr::functions;
 use rowmill_plan::{Constant, Node};
 use rowmill_query::binder::{self, BoundQuery};
-use rowmill_query::{PhysicalQuery, estimate, optimizer};
+use rowmill_query::optimizer::{self, Executor};
+use rowmill_query::{PhysicalQuery, estimate};
 use rowmill_storage::TableSource;
 use sqlparser::ast;
 
@@ -35,7 +36,7 @@ use crate::statement_cache::CachedPlan;
 pub(crate) struct PlannedQuery(BoundQuery);
 
 impl PlannedQuery {
-    /// Binds and optimizes `query`. `kinds` are the types of its parameters, the type NULL for a parameter whose value
+    /// Binds `query` and optimizes it for the engine. `kinds` are the types of its parameters, the type NULL for a parameter whose value
     /// is NULL.
     pub(crate) fn new(
         context: &Arc<StatementContext>,
@@ -43,14 +44,18 @@ impl PlannedQuery {
         spellings: &Spellings,
         kinds: &[DataType],
     ) -> Result<PlannedQuery> {
-        PlannedQuery::of_bound(context, bind(context, query, spellings, kinds)?)
+        PlannedQuery::of_bound(context, bind(context, query, spellings, kinds)?, Executor::Engine)
     }
 
-    /// Optimizes a bound query.
-    pub(crate) fn of_bound(context: &StatementContext, mut bound: BoundQuery) -> Result<PlannedQuery> {
+    /// Optimizes a bound query for an executor.
+    pub(crate) fn of_bound(
+        context: &StatementContext,
+        mut bound: BoundQuery,
+        executor: Executor,
+    ) -> Result<PlannedQuery> {
         let deadline = PlanningDeadline::new(context);
         // The optimizer asks between its steps, so a plan that takes too long stops soon after the limit.
-        optimizer::optimize_until(&mut bound, &|| deadline.check())?;
+        optimizer::optimize_until(&mut bound, executor, &|| deadline.check())?;
         Ok(PlannedQuery(bound))
     }
 

@@ -23,11 +23,12 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::Program;
+use rowmill_query::optimizer::Executor;
 use rowmill_query::program::DefinitionNames;
 use rowmill_txn::Snapshot;
 use sqlparser::ast::{DescribeAlias, Expr, Query, Statement as Sql, UtilityOption, Value};
 
-use crate::engine_query::{EngineQuery, PlannedQuery};
+use crate::engine_query::{EngineQuery, PlannedQuery, bind};
 use crate::outcome::{Outcome, RowStream};
 use crate::parse::CopyStatement;
 use crate::query::kinds_of;
@@ -97,11 +98,12 @@ fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     // Plans and programs are as deep as the statement, so we also print and drop them on the large stack.
     let lines = work.with_planning_room(|| {
         let context = work.context(Arc::clone(&view));
-        let planned = PlannedQuery::new(&context, query, work.statement.spellings(), &kinds_of(work.params))?;
+        let bound = bind(&context, query, work.statement.spellings(), &kinds_of(work.params))?;
         // A query runs as a program whenever it has one, so EXPLAIN must check that first.
-        if let Some(program) = work.query_program(&view, planned.clone()) {
+        if let Some(program) = work.query_program(&view, bound.clone())? {
             return Ok(program_lines(&program, &view));
         }
+        let planned = PlannedQuery::of_bound(&context, bound, Executor::Engine)?;
         let query = EngineQuery::new(planned, work.params, &context)?;
         Ok(std::iter::once("Executor: engine".to_owned()).chain(query.lines(false)).collect())
     })?;
@@ -140,7 +142,7 @@ fn write_lines(work: &Work<'_>, view: &Arc<Snapshot>, write: &BoundWrite<'_>) ->
     lines.extend(write.plan.lines(&DefinitionNames(std::slice::from_ref(&write.table))));
     if let Some(query) = write.plan.query() {
         let context = work.context(Arc::clone(view));
-        let planned = PlannedQuery::of_bound(&context, query.clone())?;
+        let planned = PlannedQuery::of_bound(&context, query.clone(), Executor::Engine)?;
         lines.extend(EngineQuery::new(planned, work.params, &context)?.lines(false));
     }
     Ok(lines)

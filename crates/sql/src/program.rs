@@ -22,12 +22,13 @@ use rowmill_plan::program::{Body, Program};
 use rowmill_plan::{ColumnId, Constant};
 use rowmill_program::{Compiled, ROUNDS_MAX};
 use rowmill_query::binder::BoundQuery;
+use rowmill_query::optimizer::Executor;
 use rowmill_query::program;
 use rowmill_txn::Snapshot;
 use sqlparser::ast::{self, Statement as Sql};
 
 use crate::catalog::{ClockParameter, StatementContext};
-use crate::engine_query::PlannedQuery;
+use crate::engine_query::{PlannedQuery, bind};
 use crate::parse::{RowLock, StatementBody as Parsed};
 use crate::session::Work;
 use crate::statement::write::binder::WriteBinder;
@@ -144,13 +145,14 @@ impl Work<'_> {
         Ok(Some(CompiledStatement { compiled, schema, tag, reads_clock }))
     }
 
-    /// Returns the program of a query that was planned over `snapshot` with this statement's values, if it has one that
+    /// Returns the program of a query that was bound over `snapshot` with this statement's values, if it has one that
     /// compiles.
-    pub(crate) fn query_program(&self, snapshot: &Arc<Snapshot>, planned: PlannedQuery) -> Option<Program> {
+    pub(crate) fn query_program(&self, snapshot: &Arc<Snapshot>, bound: BoundQuery) -> Result<Option<Program>> {
         let parameters = self.value_types();
         let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
-        let made = self.within_rounds(self.with_planning_room(|| compiler.planned_query(planned)))?;
-        Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program)
+        let made = self.with_planning_room(|| Ok(compiler.bound_query(compiler.optimized(bound)?)))?;
+        let made = self.within_rounds(made).filter(|made| Compiled::new(&made.program, snapshot.catalog()).is_ok());
+        Ok(made.map(|made| made.program))
     }
 
     /// Returns the program of a change of rows with this statement's values, if it has one that compiles.
@@ -213,28 +215,22 @@ impl ProgramCompiler<'_> {
         self.parameters.get(parameter).is_some_and(Option::is_none)
     }
 
-    /// Optimizes a bound query of this statement.
+    /// Optimizes a bound query of this statement for a program. Literals replace the parameters that are NULL.
     fn optimized(&self, query: BoundQuery) -> Result<BoundQuery> {
-        Ok(self.with_nulls(PlannedQuery::of_bound(&self.context(), query)?))
-    }
-
-    /// Returns the plan with literals in place of the parameters that are NULL.
-    fn with_nulls(&self, planned: PlannedQuery) -> BoundQuery {
-        let mut bound = planned.into_bound();
+        let mut bound = PlannedQuery::of_bound(&self.context(), query, Executor::Program)?.into_bound();
         bound.set_null_parameters(&|parameter| self.is_null(parameter));
-        bound
+        Ok(bound)
     }
 
     /// Returns the program of a query, if it has one.
     fn query(&self, query: &ast::Query) -> Result<Option<StatementProgram>> {
         let (context, kinds) = (self.context(), self.kinds());
-        let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
-        Ok(self.planned_query(planned))
+        let bound = bind(&context, query, self.work.statement.spellings(), &kinds)?;
+        Ok(self.bound_query(self.optimized(bound)?))
     }
 
-    /// Returns the program of a planned query, if it has one.
-    fn planned_query(&self, planned: PlannedQuery) -> Option<StatementProgram> {
-        let bound = self.with_nulls(planned);
+    /// Returns the program of a bound and [optimized](ProgramCompiler::optimized) query, if it has one.
+    fn bound_query(&self, bound: BoundQuery) -> Option<StatementProgram> {
         let mut read = program::read(&bound)?;
         // The lock clause was taken out of the tree, so the program must be told.
         read.for_update = match self.work.statement.row_lock() {

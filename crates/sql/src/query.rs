@@ -17,6 +17,7 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 use rowmill_plan::Constant;
 use rowmill_query::binder::BoundQuery;
+use rowmill_query::optimizer::Executor;
 use rowmill_txn::Snapshot;
 use sqlparser::ast;
 
@@ -83,7 +84,8 @@ impl Work<'_> {
     pub(crate) fn rows_of(&self, snapshot: Arc<Snapshot>, bound: BoundQuery) -> Result<RowStream> {
         let context = self.context(snapshot);
         let ready = self.with_planning_room(|| {
-            let query = EngineQuery::new(PlannedQuery::of_bound(&context, bound)?, self.params, &context)?;
+            let query =
+                EngineQuery::new(PlannedQuery::of_bound(&context, bound, Executor::Engine)?, self.params, &context)?;
             Ok(ReadyQuery { query: Arc::new(query), context })
         })?;
         Ok(ready.start(self.progress().cloned(), self.started))

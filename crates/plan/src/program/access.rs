@@ -6,8 +6,8 @@ use super::Scalar;
 
 /// Rows of a keyed table, found by the primary key or by an index and given in the order of that key.
 ///
-/// Scalars are compared with key columns as SQL compares them. A scalar finds nothing if it is NULL or if no value of
-/// the column's type equals it. The key of an index is its columns followed by those of the primary key.
+/// Scalars are compared with key columns as SQL compares them. A scalar finds nothing if it is NULL, other than at the
+/// places of `nulls`, or if no value of the column's type equals it. The key of an index is its columns followed by those of the primary key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// The table.
@@ -20,6 +20,9 @@ pub struct Access {
     /// Lists of values for the columns after those, all of the same length. Rows match if they have the values of one
     /// list; each row is given once. Without lists, these columns may have any values.
     pub alternatives: Vec<Vec<Scalar>>,
+    /// The columns with given values, by their places in the key, for which NULL is a value that is looked up: those of
+    /// `IS NULL` and `IS NOT DISTINCT FROM`.
+    pub nulls: Vec<usize>,
     /// The lower bound of the next column. It is the lower bound in ascending order even if the key column is
     /// descending.
     pub from: Option<AccessBound>,
@@ -75,6 +78,7 @@ impl Access {
             index: None,
             equal: Vec::new(),
             alternatives: Vec::new(),
+            nulls: Vec::new(),
             from: None,
             to: None,
             prefix: None,

@@ -120,6 +120,9 @@ pub struct RowOutput {
     pub columns: Vec<Scalar>,
     /// The order of the rows; empty to keep the order in which they are found.
     pub order: Vec<OutputOrder>,
+    /// The number of leading values of `order` in whose order the rows are found already. With a limit, reading ends at
+    /// the first row that differs from the last wanted row in these values.
+    pub presorted: usize,
     /// `OFFSET`: a BIGINT without columns, at least 0.
     pub skip: Option<Scalar>,
     /// `LIMIT`: a BIGINT without columns, at least 0; NULL is no limit.
@@ -285,7 +288,7 @@ impl LookupSource {
 impl RowOutput {
     /// These values of each row, in the order in which the rows are found.
     pub fn all(columns: Vec<Scalar>) -> RowOutput {
-        RowOutput { columns, order: Vec::new(), skip: None, limit: None }
+        RowOutput { columns, order: Vec::new(), presorted: 0, skip: None, limit: None }
     }
 }
 

@@ -254,9 +254,10 @@ impl ProgramWriter<'_> {
             None => format!("part {at}"),
         };
         let mut parts: Vec<String> = Vec::new();
-        parts.extend(
-            access.equal.iter().enumerate().map(|(at, value)| format!("{} = {}", column(at), self.scalar(value))),
-        );
+        parts.extend(access.equal.iter().enumerate().map(|(at, value)| match access.nulls.contains(&at) {
+            true => format!("{} is {}", column(at), self.scalar(value)),
+            false => format!("{} = {}", column(at), self.scalar(value)),
+        }));
         let first = access.equal.len();
         let count = access.alternatives.first().map_or(0, Vec::len);
         if count > 0 {
@@ -303,7 +304,11 @@ impl ProgramWriter<'_> {
 
     fn rows(&mut self, rows: &RowOutput) {
         if !rows.order.is_empty() {
-            let text = format!("Sort by {}", self.order(&rows.order));
+            let presorted = match rows.presorted {
+                0 => String::new(),
+                presorted => format!(" within equal {}", self.order(&rows.order[..presorted])),
+            };
+            let text = format!("Sort by {}{presorted}", self.order(&rows.order));
             self.line(&text);
         }
         if let Some(skip) = &rows.skip {

@@ -109,7 +109,7 @@ fn rows_are_grouped_by_keys() {
         let aggregates =
             vec![RowAggregate::new(RowFunction::CountRows, int(0)), RowAggregate::new(RowFunction::Sum, column(PRICE))];
         let columns = vec![output(0, &SqlType::TEXT), output(1, &BIG), output(2, &total)];
-        let rows = RowOutput { columns, order, skip: None, limit: limit.map(big) };
+        let rows = RowOutput { columns, order, presorted: 0, skip: None, limit: limit.map(big) };
         let groups = GroupOutput { keys: vec![column(NAMED)], aggregates, ends_at_value: false, filter, rows };
         world.read(ReadPlan::of_table(world.access(), None, ReadOutput::Groups(groups)))
     };
@@ -278,7 +278,7 @@ fn a_read_without_lookups_is_one_row() {
     let world = World::new();
     let output = |limit: Option<i64>| {
         let columns = vec![int(7), Scalar::parameter(SqlType::TEXT, 0)];
-        ReadOutput::Rows(RowOutput { columns, order: vec![], skip: None, limit: limit.map(big) })
+        ReadOutput::Rows(RowOutput { columns, order: vec![], presorted: 0, skip: None, limit: limit.map(big) })
     };
     let read = |limit| ReadPlan {
         lookups: vec![],

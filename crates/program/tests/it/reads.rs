@@ -123,8 +123,13 @@ fn rows_are_sorted_if_no_key_has_the_order() {
             descending,
             nulls_first,
         });
-        let output =
-            RowOutput { columns: vec![column(NUMBER), column(PRICE)], order: order.collect(), skip: None, limit: None };
+        let output = RowOutput {
+            columns: vec![column(NUMBER), column(PRICE)],
+            order: order.collect(),
+            presorted: 0,
+            skip: None,
+            limit: None,
+        };
         let read = ReadPlan { output: ReadOutput::Rows(output), ..all_of(world.access(), vec![]) };
         world.read(cut(read, skip, limit))
     };
@@ -151,7 +156,8 @@ fn many_rows_are_cut_while_they_are_sorted() {
     }
     transaction.commit().expect("committed");
     let order = vec![OutputOrder { value: column(PRICE), descending: false, nulls_first: false }];
-    let output = RowOutput { columns: vec![column(PRICE)], order, skip: Some(big(2)), limit: Some(big(10)) };
+    let output =
+        RowOutput { columns: vec![column(PRICE)], order, presorted: 0, skip: Some(big(2)), limit: Some(big(10)) };
     let read = ReadPlan { output: ReadOutput::Rows(output), ..all_of(world.by(vec![int(1)]), vec![]) };
     let mut prices: Vec<i64> = (0..3_000).map(|number| (number * 7_919) % 3_001).collect();
     prices.sort_unstable();

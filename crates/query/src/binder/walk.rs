@@ -35,6 +35,7 @@ pub(crate) fn own_exprs<'p>(plan: &'p Logical, each: &mut dyn FnMut(&'p ScalarEx
         | Logical::SetOperation(_)
         | Logical::Recursive { .. }
         | Logical::RecursiveRows { .. }
+        | Logical::OuterRow { .. }
         | Logical::Shared { .. }
         | Logical::SingleRow { .. } => {}
     }
@@ -67,6 +68,7 @@ pub(crate) fn own_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut Scalar
         | Logical::SetOperation(_)
         | Logical::Recursive { .. }
         | Logical::RecursiveRows { .. }
+        | Logical::OuterRow { .. }
         | Logical::Shared { .. }
         | Logical::SingleRow { .. } => {}
     }
@@ -75,7 +77,8 @@ pub(crate) fn own_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut Scalar
 /// The inputs of an operator.
 pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
     match plan {
-        Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } | Logical::RecursiveRows { .. } => Vec::new(),
+        Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } => Vec::new(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } => Vec::new(),
         Logical::Filter { input, .. }
         | Logical::Map { input, .. }
         | Logical::Sort { input, .. }
@@ -97,7 +100,8 @@ pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
 /// The inputs of an operator, as mutable references. A shared plan is copied if it has other readers.
 pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
     match plan {
-        Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } | Logical::RecursiveRows { .. } => Vec::new(),
+        Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } => Vec::new(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } => Vec::new(),
         Logical::Filter { input, .. }
         | Logical::Map { input, .. }
         | Logical::Sort { input, .. }
@@ -281,6 +285,7 @@ fn made(plan: &Logical) -> Vec<usize> {
         Logical::Source(source) => source.columns.iter().map(|(id, _)| id.0).collect(),
         Logical::Values { columns, .. }
         | Logical::RecursiveRows { columns, .. }
+        | Logical::OuterRow { columns }
         | Logical::Recursive { columns, .. }
         | Logical::Shared { columns, .. } => columns.iter().map(|id| id.0).collect(),
         Logical::Map { exprs, .. } => exprs.iter().map(|(id, _)| id.0).collect(),

@@ -62,7 +62,7 @@ pub(super) struct SplitConditions {
     /// Equal expressions of the left and of the right side.
     pub(super) equal: Vec<(ScalarExpr, ScalarExpr)>,
     /// Whether NULL equals NULL in `equal`.
-    nulls_equal: bool,
+    pub(super) nulls_equal: bool,
     pub(super) others: Vec<ScalarExpr>,
 }
 

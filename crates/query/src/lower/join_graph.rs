@@ -21,7 +21,7 @@ use rowmill_plan::logical::LogicalJoinKind;
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Node, ScalarExpr};
 
 use super::Lowerer;
-use super::join::{JoinSpec, OperatorSpec, split};
+use super::join::{JoinSpec, OperatorSpec, SplitConditions, split};
 use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 use crate::estimate;
@@ -389,7 +389,7 @@ impl Lowerer<'_> {
         }
         let predicates = graph.conditions.iter().map(|condition| JoinPredicate {
             relations: graph.relations_of(condition),
-            selectivity: estimate::share_of_pairs(condition),
+            selectivity: self.share_of_pairs(condition, graph),
             sides: sides_of(condition, graph),
         });
         let operators = graph.operators.iter().enumerate();
@@ -416,6 +416,19 @@ impl Lowerer<'_> {
             }
         }
         shares
+    }
+
+    /// The share of the pairs of rows that meet a condition.
+    fn share_of_pairs(&self, condition: &ScalarExpr, graph: &JoinGraph) -> f64 {
+        let values = |side: &ScalarExpr| {
+            let relation = graph.relation_of(side)?;
+            Some(self.distinct_of(&graph.relations[relation], side).0)
+        };
+        let of_same = match &condition.op {
+            ExprOp::IsDistinct { operands, negated: true } => values(&operands[0]).zip(values(&operands[1])),
+            _ => None,
+        };
+        of_same.map_or_else(|| estimate::share_of_pairs(condition), |(left, right)| 1.0 / left.max(right).max(1.0))
     }
 
     fn join_relation(&self, relation: &LoweredRelation) -> JoinRelation {
@@ -523,8 +536,17 @@ impl Lowerer<'_> {
         let build = self.in_order(&join.build, graph, &below)?;
         let probe = self.in_order(&join.probe, graph, &below)?;
         // An equality of expressions over several relations is a key of the join whose two sides each have all
-        // relations of one operand.
-        let (equal, conditions) = keys_among(conditions, &build, &probe);
+        // relations of one operand. NULL-safe equalities are keys if there are no others.
+        let SplitConditions { equal, nulls_equal, others: conditions } = match of_build.is_empty() {
+            true => split(conditions, &build, &probe),
+            false => {
+                let is_plain = |condition: &ScalarExpr| matches!(condition.op, ExprOp::Compare(CompareOp::Equal, _));
+                let (plain, others): (Vec<_>, Vec<_>) = conditions.into_iter().partition(is_plain);
+                let mut split = split(plain, &build, &probe);
+                split.others.extend(others);
+                split
+            }
+        };
         for (build, probe) in equal {
             of_build.push(build);
             of_probe.push(probe);
@@ -532,7 +554,8 @@ impl Lowerer<'_> {
         let (build, of_build) = self.with_columns(build, &of_build)?;
         let (probe, of_probe) = self.with_columns(probe, &of_probe)?;
         let on: Vec<(ColumnId, ColumnId)> = of_build.into_iter().zip(of_probe).collect();
-        let spec = JoinSpec { conditions, rows: Some(join.rows), ..JoinSpec::inner(on, wanted.clone()) };
+        let rows = Some(join.rows);
+        let spec = JoinSpec { conditions, nulls_equal, rows, ..JoinSpec::inner(on, wanted.clone()) };
         self.join_node(spec, build, probe)
     }
 
@@ -578,18 +601,6 @@ fn within_range(relation: JoinRelation, share: f64) -> JoinRelation {
         false => (relation.rows * share).max(1.0),
     };
     JoinRelation { rows, rows_unfiltered, ..relation }
-}
-
-/// Splits conditions into equalities between the two sides, as keys, and the others.
-fn keys_among(
-    conditions: Vec<ScalarExpr>,
-    build: &LoweredRelation,
-    probe: &LoweredRelation,
-) -> (Vec<(ScalarExpr, ScalarExpr)>, Vec<ScalarExpr>) {
-    let (plain, others): (Vec<_>, Vec<_>) =
-        conditions.into_iter().partition(|condition| matches!(condition.op, ExprOp::Compare(CompareOp::Equal, _)));
-    let split = split(plain, build, probe);
-    (split.equal, split.others.into_iter().chain(others).collect())
 }
 
 /// The relations of each side of an equality.

@@ -18,6 +18,9 @@ use crate::column_set::ColumnSet;
 
 impl Lowerer<'_> {
     pub(super) fn window(&mut self, window: &LogicalWindow, needed: &ColumnSet) -> Result<LoweredRelation> {
+        if let Some(joined) = self.whole_partitions(window, needed)? {
+            return Ok(joined);
+        }
         let mut calls: Vec<&(ColumnId, LogicalWindowCall)> =
             window.calls.iter().filter(|(id, _)| needed.contains(*id)).collect();
         // The limit of a window is one of its first call.

@@ -11,6 +11,7 @@ use rowmill_base::Result;
 use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableSource;
 
+use super::Executor;
 use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free, inputs_mut, renumber, substitute};
 use crate::column_set::ColumnSet;
 
@@ -22,6 +23,8 @@ pub(crate) struct RewriteContext<'a> {
     pub(crate) tables: Vec<Arc<dyn TableSource>>,
     /// Its shared subplans.
     pub(crate) shared: SharedPlans,
+    /// The executor that the plan is for.
+    pub(crate) executor: Executor,
     /// Returns an error if the rewrites must stop.
     pub(crate) check: &'a dyn Fn() -> Result<()>,
 }

@@ -10,6 +10,9 @@
 //! inwards, as in Neumann, "Improving Unnesting of Complex Queries" (2025): when a domain reaches a dependent join, it
 //! goes only into the left side, and the right side finds the outer columns there.
 //!
+//! A program evaluates the right side for each row of the left side anyway, so its domain is the row of the left side:
+//! [`Logical::OuterRow`].
+//!
 //! Values that cannot be compared, for example lists, cannot be grouped. In that case we number the rows of the left
 //! side, and the number represents the values.
 
@@ -22,6 +25,7 @@ use rowmill_plan::logical::{
 };
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, is_key_kind};
 
+use super::Executor;
 use super::context::RewriteContext;
 use super::facts::{is_movable, is_volatile, same};
 use super::pull_up::empty_group_values;
@@ -49,7 +53,7 @@ struct OuterDomain {
     keys: Vec<ColumnId>,
     /// The rows of the domain.
     rows: DomainRows,
-    /// The columns of `rows`, in the order of `outer`.
+    /// The columns of `rows`, in the order of `outer`; none of an outer row.
     columns: Vec<ColumnId>,
     /// The recursive queries whose rows include the columns of the domain.
     recursive: Vec<usize>,
@@ -61,6 +65,8 @@ enum DomainRows {
     Shared(usize),
     /// A plan that is copied for each use, because a plan within a recursive query must not be shared.
     Copied(Box<Logical>),
+    /// The row of the left side.
+    OuterRow,
 }
 
 /// The names of the outer columns in a plan.
@@ -143,6 +149,9 @@ impl DomainPush<'_, '_> {
         is_distinct: bool,
         mut needed: Vec<ScalarExpr>,
     ) -> OuterDomain {
+        if self.context.executor == Executor::Program && is_distinct && needed.is_empty() {
+            return OuterDomain { outer, keys, rows: DomainRows::OuterRow, columns: Vec::new(), recursive: Vec::new() };
+        }
         let mut is_recursive = false;
         each_operator(left, &mut |plan| is_recursive |= matches!(plan, Logical::RecursiveRows { .. }));
         let mut copy = left.clone();
@@ -191,6 +200,11 @@ impl DomainPush<'_, '_> {
                 let input = std::sync::Arc::new(Logical::no_rows(Vec::new()));
                 let input_columns = domain.columns.clone();
                 (Logical::Shared { number: *number, input, input_columns, columns }, names)
+            }
+            DomainRows::OuterRow => {
+                let columns: Vec<_> = domain.outer.iter().map(|id| copy_column(self.context.columns, *id)).collect();
+                let names = domain.outer.iter().copied().zip(columns.iter().copied()).collect();
+                (Logical::OuterRow { columns }, names)
             }
             DomainRows::Copied(rows) => {
                 let mut rows = (**rows).clone();

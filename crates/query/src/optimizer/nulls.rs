@@ -154,7 +154,7 @@ pub(crate) fn columns_with_values(plan: &mut Logical, context: &RewriteContext<'
             let full = columns_with_values(&mut fill.input, context);
             fill.keys.iter().copied().chain([fill.bucket]).filter(|id| full.contains(*id)).collect()
         }
-        Logical::RecursiveRows { .. } | Logical::Shared { .. } => ColumnSet::default(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } | Logical::Shared { .. } => ColumnSet::default(),
         Logical::Unnest { input, ordinality, outer, .. } => {
             let mut full = columns_with_values(input, context);
             if let (Some(id), false) = (ordinality, outer) {

@@ -132,7 +132,7 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
                 .for_each(|input| *input = push(take(input), Vec::new(), &ColumnSet::default()));
             Logical::filter(plan, conditions)
         }
-        Logical::Values { .. } | Logical::RecursiveRows { .. } | Logical::Shared { .. } => {
+        Logical::Values { .. } | Logical::RecursiveRows { .. } | Logical::OuterRow { .. } | Logical::Shared { .. } => {
             Logical::filter(plan, conditions)
         }
     }

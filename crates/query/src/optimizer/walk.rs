@@ -19,7 +19,7 @@ pub(crate) fn take(plan: &mut Logical) -> Logical {
 pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
     match plan {
         Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } => Vec::new(),
-        Logical::RecursiveRows { .. } | Logical::Shared { .. } => Vec::new(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } | Logical::Shared { .. } => Vec::new(),
         Logical::Filter { input, .. } | Logical::Map { input, .. } | Logical::Sort { input, .. } => vec![input],
         Logical::Limit { input, .. } | Logical::Distinct { input, .. } => vec![input],
         Logical::Unnest { input, .. } | Logical::SingleRow { input, .. } => vec![input],
@@ -37,7 +37,7 @@ pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
 pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
     match plan {
         Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } => Vec::new(),
-        Logical::RecursiveRows { .. } | Logical::Shared { .. } => Vec::new(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } | Logical::Shared { .. } => Vec::new(),
         Logical::Filter { input, .. } | Logical::Map { input, .. } | Logical::Sort { input, .. } => vec![input],
         Logical::Limit { input, .. } | Logical::Distinct { input, .. } => vec![input],
         Logical::Unnest { input, .. } | Logical::SingleRow { input, .. } => vec![input],
@@ -144,7 +144,8 @@ pub(crate) fn exprs(plan: &Logical) -> Vec<&ScalarExpr> {
         Logical::Unnest { lists, .. } => lists.iter().map(|(_, list)| list).collect(),
         Logical::Fill(fill) => fill_exprs(fill).collect(),
         Logical::Distinct { .. } | Logical::SetOperation(_) | Logical::Recursive { .. } => Vec::new(),
-        Logical::RecursiveRows { .. } | Logical::Shared { .. } | Logical::SingleRow { .. } => Vec::new(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } => Vec::new(),
+        Logical::Shared { .. } | Logical::SingleRow { .. } => Vec::new(),
     }
 }
 
@@ -172,7 +173,8 @@ pub(crate) fn exprs_mut(plan: &mut Logical) -> Vec<&mut ScalarExpr> {
         Logical::Unnest { lists, .. } => lists.iter_mut().map(|(_, list)| list).collect(),
         Logical::Fill(fill) => fill_exprs_mut(fill).collect(),
         Logical::Distinct { .. } | Logical::SetOperation(_) | Logical::Recursive { .. } => Vec::new(),
-        Logical::RecursiveRows { .. } | Logical::Shared { .. } | Logical::SingleRow { .. } => Vec::new(),
+        Logical::RecursiveRows { .. } | Logical::OuterRow { .. } => Vec::new(),
+        Logical::Shared { .. } | Logical::SingleRow { .. } => Vec::new(),
     }
 }
 
@@ -227,7 +229,7 @@ fn each_id_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ColumnId, ColumnRol
             base_columns.iter_mut().chain(step_columns).for_each(|id| each(id, Read));
             columns.iter_mut().for_each(|id| each(id, Made));
         }
-        Logical::RecursiveRows { columns, .. } | Logical::Shared { columns, .. } => {
+        Logical::RecursiveRows { columns, .. } | Logical::OuterRow { columns } | Logical::Shared { columns, .. } => {
             columns.iter_mut().for_each(|id| each(id, Made));
         }
         Logical::SingleRow { by, .. } => by.iter_mut().for_each(|id| each(id, Read)),
@@ -275,7 +277,7 @@ fn each_id(plan: &Logical, each: &mut dyn FnMut(ColumnId, ColumnRole)) {
             base_columns.iter().chain(step_columns).for_each(|id| each(*id, Read));
             columns.iter().for_each(|id| each(*id, Made));
         }
-        Logical::RecursiveRows { columns, .. } | Logical::Shared { columns, .. } => {
+        Logical::RecursiveRows { columns, .. } | Logical::OuterRow { columns } | Logical::Shared { columns, .. } => {
             columns.iter().for_each(|id| each(*id, Made));
         }
         Logical::SingleRow { by, .. } => by.iter().for_each(|id| each(*id, Read)),

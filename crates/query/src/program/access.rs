@@ -18,7 +18,7 @@ use super::spread::ValueSpread;
 const OPEN_RANGE_SHARE: f64 = 0.1;
 const RANGE_SHARE: f64 = 0.02;
 /// The cost of seeking a key. The unit is a row that is read in order.
-const SEEK_ROWS: f64 = 4.0;
+pub(super) const SEEK_ROWS: f64 = 4.0;
 
 /// A way to read a table.
 #[derive(Clone, Debug)]
@@ -129,8 +129,9 @@ impl TableKey<'_> {
         let mut next = 0;
         // Use equalities as long as they cover a prefix of the key.
         while let Some(place) = places.get(next) {
-            let Some((condition, value)) = equal(facts, place.column) else { break };
+            let Some((condition, value, finds_null)) = equal(facts, place.column) else { break };
             choice.access.equal.push(value.clone());
+            choice.access.nulls.extend(finds_null.then_some(next));
             choice.answered.push(condition);
             // The primary key at the end of an index repeats columns of the index. They leave no fewer rows.
             if !choice.fixed.contains(&place.column) {
@@ -143,7 +144,8 @@ impl TableKey<'_> {
         next = self.add_alternatives(&mut choice, facts, &places, next, spread);
         let unique_parts = self.unique.then_some(self.parts.len());
         let lists = choice.access.alternatives.len().max(1) as f64;
-        choice.is_point = unique_parts.is_some_and(|parts| next >= parts);
+        // A unique index may have any number of rows with NULL.
+        choice.is_point = unique_parts.is_some_and(|parts| next >= parts) && choice.access.nulls.is_empty();
         if choice.is_point {
             choice.rows = lists;
         } else {
@@ -175,9 +177,10 @@ impl TableKey<'_> {
                 break;
             }
             if !lists[0].is_empty()
-                && let Some((condition, value)) = equal(facts, places[next].column)
+                && let Some((condition, value, finds_null)) = equal(facts, places[next].column)
             {
                 lists.iter_mut().for_each(|list| list.push(value.clone()));
+                choice.access.nulls.extend(finds_null.then_some(next));
                 choice.answered.push(condition);
                 if !choice.fixed.contains(&places[next].column) {
                     choice.rows *= spread.of_value(places[next].column, value);
@@ -269,12 +272,13 @@ fn is_prefix_alone(pattern: &Scalar, escape: Option<char>) -> bool {
     pattern.strip_suffix('%').is_some_and(|prefix| prefix.chars().all(is_plain))
 }
 
-/// The value that a column must equal, and the condition that requires it.
-fn equal(facts: &[(usize, KeyCondition)], column: usize) -> Option<(usize, &Scalar)> {
+/// The condition that gives a column one value, that value, and whether NULL is such a value.
+fn equal(facts: &[(usize, KeyCondition)], column: usize) -> Option<(usize, &Scalar, bool)> {
     facts.iter().find_map(|(condition, fact)| match fact {
         KeyCondition::Among { columns, lists } if columns[..] == [column] && lists.len() == 1 => {
-            Some((*condition, &lists[0][0]))
+            Some((*condition, &lists[0][0], false))
         }
+        KeyCondition::Same { column: same, value } if *same == column => Some((*condition, value, true)),
         _ => None,
     })
 }

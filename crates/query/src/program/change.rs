@@ -27,7 +27,10 @@ pub fn changed_rows(bound: &BoundQuery) -> Option<ChangedRowsQuery> {
         return None;
     }
     let builder = ProgramBuilder::new(bound);
-    let stage = Stage::of(&bound.query.root, &builder.definitions)?;
+    let mut stage = Stage::of(&bound.query.root, &builder.definitions)?;
+    if stage.relation.has_outer_row() {
+        stage = stage.without_outer_rows(&builder.definitions)?;
+    }
     // Each found row must be a row of the table, and all of them must be found.
     if stage.grouping.is_some() || stage.limit.is_some() || stage.skip.is_some() {
         return None;

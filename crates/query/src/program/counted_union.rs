@@ -1,4 +1,5 @@
-//! Counts the rows that meet one of several conditions, when each condition has its own key.
+//! The primary keys of the rows that meet one of several conditions, when each condition has its own key: for rows that
+//! are counted, or changed.
 //!
 //! ```text
 //! SELECT count(*) FROM orders WHERE user_id = $1 OR product_id = $2     with an index on each column
@@ -24,14 +25,15 @@ use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 
 impl ProgramBuilder<'_> {
     /// Plans reads of the primary keys, each given once, of the rows that meet `conditions`, among them an OR. Its
-    /// lookups are numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all
-    /// conditions.
-    pub(super) fn counted_any_of(
+    /// lookups are numbered from `row`. Returns `None` if a part of the OR has no key. With `entries_only`, the entries
+    /// of that key must answer all conditions, so that no row is read.
+    pub(super) fn keys_of_any(
         &self,
         scan: &LogicalScan,
         conditions: &[ScalarExpr],
         known: &Scope,
         row: usize,
+        entries_only: bool,
     ) -> Option<ListedReads> {
         let def = self.tables[scan.table].table();
         let key = key_columns(def, None)?;
@@ -56,7 +58,7 @@ impl ProgramBuilder<'_> {
                 rows += choice.rows;
                 cost += choice.cost;
                 let lookup = self.lookup_by(choice, scan, &own, row, &mut known.clone())?;
-                if !is_answered_by_entries(&lookup, def, row) {
+                if entries_only && !is_answered_by_entries(&lookup, def, row) {
                     return None;
                 }
                 let columns = key.iter().map(|column| Scalar::column(kind(*column), row, *column)).collect();

@@ -31,6 +31,8 @@ pub(super) enum KeyCondition {
     Prefix { column: usize, pattern: Scalar, escape: Option<char> },
     /// The column is not NULL.
     NotNull { column: usize },
+    /// The column is not distinct from a value: NULL is as good as any other value.
+    Same { column: usize, value: Scalar },
 }
 
 impl OwnColumns<'_> {
@@ -63,6 +65,16 @@ impl OwnColumns<'_> {
                 })
             }
             ExprOp::IsNull { value, negated: true } => Some(KeyCondition::NotNull { column: self.column(value)? }),
+            ExprOp::IsNull { value, negated: false } => {
+                let column = self.column(value)?;
+                let def = &self.def.columns[column];
+                let null = Scalar::literal(def.kind.clone(), ScalarValue::Null);
+                def.nullable.then_some(KeyCondition::Same { column, value: null })
+            }
+            ExprOp::IsDistinct { operands, negated: true } => {
+                let [left, right] = &**operands;
+                self.same(left, right).or_else(|| self.same(right, left))
+            }
             ExprOp::Column(_) if condition.kind == DataType::Boolean => self.truth(condition, true),
             ExprOp::Not(value) if value.as_column().is_some() => self.truth(value, false),
             _ => None,
@@ -83,6 +95,15 @@ impl OwnColumns<'_> {
             CompareOp::NotEqual => None,
             op => Some(KeyCondition::Range { columns: vec![column], op, values: vec![value] }),
         }
+    }
+
+    fn same(&self, side: &ScalarExpr, other: &ScalarExpr) -> Option<KeyCondition> {
+        let column = self.column(side)?;
+        let value = self.value(other, column)?;
+        Some(match self.def.columns[column].nullable {
+            true => KeyCondition::Same { column, value },
+            false => KeyCondition::Among { columns: vec![column], lists: vec![vec![value]] },
+        })
     }
 
     fn row_comparison(&self, side: &[ScalarExpr], op: CompareOp, other: &[ScalarExpr]) -> Option<KeyCondition> {

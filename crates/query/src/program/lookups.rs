@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
+use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{LogicalScan, LogicalSetOperation, LogicalSortKey};
 use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan, RowOutput, Scalar};
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::ProgramBuilder;
-use super::access::{KeyChoice, choices};
+use super::access::{KeyChoice, SEEK_ROWS, choices};
 use super::key_condition::{KeyCondition, OwnColumns};
+use super::late_rows::key_columns;
 use super::output::page_rows;
 use super::relation::{JoinedSources, RelationSource, RelationStep};
 use super::scalar::Scope;
@@ -61,6 +63,8 @@ pub(super) struct Wanted<'a> {
     pub(super) is_part: bool,
     /// Whether only a plan whose rows come in the wanted order will do.
     pub(super) needs_order: bool,
+    /// Whether a part of the wanted order is of no use, because the rows are not sorted afterwards.
+    pub(super) takes_no_part: bool,
 }
 
 /// The lookups that were added so far.
@@ -78,6 +82,8 @@ pub(super) struct Lookups {
     pub(super) cost: f64,
     /// Whether the rows come in the order that the stage wants.
     pub(super) is_ordered: bool,
+    /// The part of that order in which the rows come, if they do not come in all of it.
+    pub(super) presorted: Presorted,
     /// Whether each lookup gives at most one row.
     pub(super) is_point: bool,
     pub(super) rows_max: Option<u64>,
@@ -153,6 +159,7 @@ impl<'p> ProgramBuilder<'p> {
             first_rows: 1.0,
             cost: 0.0,
             is_ordered: true,
+            presorted: Presorted::default(),
             is_point: true,
             rows_max: None,
             target: None,
@@ -249,7 +256,7 @@ impl<'p> ProgramBuilder<'p> {
                 let cut = wanted.cut.filter(|_| is_alone && relation.steps.is_empty());
                 if is_alone
                     && wanted.is_count
-                    && let Some(listed) = self.counted_any_of(scan, &usable, &lookups.scope, row)
+                    && let Some(listed) = self.keys_of_any(scan, &usable, &lookups.scope, row, true)
                     && choice.as_ref().is_none_or(|choice| listed.cost < choice.cost)
                 {
                     (lookups.is_ordered, lookups.is_point) = (wanted.order.is_empty(), false);
@@ -257,18 +264,46 @@ impl<'p> ProgramBuilder<'p> {
                     found = LookupSource::Reads(listed.reads);
                     return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
                 }
-                let any_of = self.any_of(scan, &usable, &lookups.scope, row, Wanted { cut, ..wanted });
-                if let Some((listed, condition)) =
+                let wanted_parts = Wanted { cut, takes_no_part: true, ..wanted };
+                let any_of = self.any_of(scan, &usable, &lookups.scope, row, wanted_parts);
+                let any_of = any_of.map(|(listed, condition)| (listed, vec![condition]));
+                let by_null = || self.nulls_and_values(scan, &usable, &lookups.scope, row, wanted_parts);
+                let any_of = any_of.or_else(|| by_null().map(|listed| (listed, Vec::new())));
+                if let Some((listed, conditions)) =
                     any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost))
                 {
                     self.add_in_memory(&columns, row, wanted, &mut lookups)?;
-                    (rows, cost, answered) = (listed.rows, listed.cost, vec![condition]);
+                    // The parts have tested all conditions if there is no OR among them.
+                    let tests_all = conditions.is_empty();
+                    (rows, cost) = (listed.rows, listed.cost);
+                    answered = if tests_all { (0..usable.len()).collect() } else { conditions };
                     found = LookupSource::Reads(listed.reads);
+                    return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
+                }
+                if scan.row_number.is_some()
+                    && relation.sources.len() == 1
+                    && let Some(listed) = self.keys_of_any(scan, &usable, &lookups.scope, row, false)
+                    && choice.as_ref().is_none_or(|choice| listed.cost < choice.cost)
+                {
+                    // The parts find the primary keys of the rows that change, and those find the rows.
+                    let def = self.tables[scan.table].table();
+                    let key = key_columns(def, None)?.into_iter().enumerate();
+                    let equal = key.map(|(at, column)| Scalar::column(def.columns[column].kind.clone(), row, at));
+                    found = LookupSource::Table(Access { equal: equal.collect(), ..Access::all(def.id) });
+                    let keys = LookupSource::Reads(listed.reads);
+                    let kind = LookupKind::Inner;
+                    lookups.lookups.push(NestedLookup { kind, source: keys, condition: None, compared: None });
+                    lookups.target = Some(row + 1 - first_row);
+                    self.add_columns(scan, row + 1, &mut lookups.scope);
+                    (lookups.is_ordered, lookups.is_point) = (wanted.order.is_empty(), false);
+                    (rows, cost) = (listed.rows, listed.cost + listed.rows * SEEK_ROWS);
+                    answered = (0..usable.len()).collect();
                     return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
                 }
                 let choice = choice?;
                 if is_first {
                     lookups.is_ordered = choice.is_ordered;
+                    lookups.presorted = choice.presorted;
                     lookups.is_point = choice.key.is_point && choice.key.access.alternatives.len() <= 1;
                     let has_others = choice.key.answered.len() < usable.len() || relation.sources.len() > 1;
                     lookups.rows_max = choice.rows_max.filter(|_| has_others || choice.is_small);
@@ -449,6 +484,9 @@ impl<'p> ProgramBuilder<'p> {
         let share = |condition: &ScalarExpr| match (&condition.op, own.fact(condition)) {
             // Most rows meet a negated condition.
             (ExprOp::Not(_), _) => Some(1.0),
+            (_, Some(KeyCondition::Same { column, value })) if spread.is_known() => {
+                Some(spread.of_value(column, &value))
+            }
             (_, Some(KeyCondition::Among { columns, lists })) if columns.len() == 1 && spread.is_known() => {
                 Some(lists.iter().map(|list| spread.of_value(columns[0], &list[0])).sum::<f64>().min(1.0))
             }
@@ -469,11 +507,17 @@ impl<'p> ProgramBuilder<'p> {
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
         let shares = self.known_shares(scan, conditions, known);
         let conditions: Vec<&ScalarExpr> = conditions.iter().collect();
-        let choices = choices(&own, &conditions, &ValueSpread::of(source));
+        let spread = ValueSpread::of(source);
+        let choices = choices(&own, &conditions, &spread);
         let best = choices.first()?;
         let Some(wanted) = wanted else { return best.narrows().then(|| TableChoice::new(best.clone())) };
         let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
+        // A part of the order is of use only if reading stops at a limit.
+        let in_part = |choice: &KeyChoice| match wanted.is_cut && !wanted.needs_order && !wanted.takes_no_part {
+            true => choice.gives_part(wanted.order, &own, &spread),
+            false => Presorted::default(),
+        };
         let page = page_rows(wanted.cut);
         let other_share = |choice: &KeyChoice| {
             let others = (0..conditions.len()).filter(|at| !choice.answered.contains(at));
@@ -482,7 +526,11 @@ impl<'p> ProgramBuilder<'p> {
         let matches = choices.iter().map(|choice| choice.rows * other_share(choice)).fold(f64::INFINITY, f64::min);
         let cost = |choice: &KeyChoice| match wanted.is_cut && backward(choice).is_some() {
             true => choice.cost_of_first(page, matches),
-            false => choice.cost,
+            false => match in_part(choice) {
+                Presorted { keys: 0, .. } => choice.cost,
+                // All rows that share the values of the last wanted row are read, too.
+                part => choice.cost_of_first(page + part.alike * other_share(choice), matches),
+            },
         };
         let mut chosen = if best.is_point {
             best
@@ -490,7 +538,8 @@ impl<'p> ProgramBuilder<'p> {
             choices.iter().find(|choice| backward(choice).is_some())?
         } else if wanted.is_cut {
             // A key in the wanted order stops at the limit. Any other key must answer a condition.
-            let useful = choices.iter().filter(|choice| choice.narrows() || backward(choice).is_some());
+            let gives_order = |choice: &KeyChoice| backward(choice).is_some() || in_part(choice).keys > 0;
+            let useful = choices.iter().filter(|choice| choice.narrows() || gives_order(choice));
             useful.min_by(|left, right| cost(left).total_cmp(&cost(right))).unwrap_or(best)
         } else {
             // The order saves a sort, so we prefer it among keys that narrow equally well.
@@ -506,7 +555,11 @@ impl<'p> ProgramBuilder<'p> {
             if !may_read_all {
                 return None;
             } else if wanted.is_cut {
-                chosen = choices.iter().find(|choice| backward(choice).is_some())?;
+                let in_order = choices.iter().find(|choice| backward(choice).is_some());
+                chosen = in_order.or_else(|| choices.iter().max_by_key(|choice| in_part(choice).keys))?;
+                if in_order.is_none() && in_part(chosen).keys == 0 {
+                    return None;
+                }
                 is_searched = true;
             } else if wanted.is_count && conditions.is_empty() {
                 chosen = choices.iter().find(|choice| choice.access.index.is_some()).unwrap_or(chosen);
@@ -516,10 +569,11 @@ impl<'p> ProgramBuilder<'p> {
                 return None;
             }
         }
-        let (backward, cost) = (backward(chosen), cost(chosen));
+        let (backward, part, cost) = (backward(chosen), in_part(chosen), cost(chosen));
         let mut choice = TableChoice { cost, ..TableChoice::new(chosen.clone()) };
-        choice.key.access.backward = backward.unwrap_or(false);
+        choice.key.access.backward = backward.unwrap_or(part.backward);
         choice.is_ordered = backward.is_some();
+        choice.presorted = if choice.is_ordered { Presorted::default() } else { part };
         choice.is_small = is_small;
         choice.rows_max = match (is_small, is_searched) {
             (true, _) => Some(small_rows * GROWTH),
@@ -591,13 +645,16 @@ impl<'p> ProgramBuilder<'p> {
         // If the rows come in order, the read needs no more rows than the stage gives.
         let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
         let cost = if limit.is_some() { choice.cost } else { choice.key.cost };
+        // A search among all rows must end if too few of them meet the conditions.
+        let has_others = choice.key.answered.len() < conditions.len();
+        let rows_max = choice.rows_max.filter(|_| has_others || choice.is_small);
         let (rows, mut scope) = (choice.key.rows, known.clone());
         let lookup = self.lookup_by(choice.key, scan, conditions, row, &mut scope)?;
         let def = self.tables[scan.table].table();
         let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
         let output = ReadOutput::Rows(RowOutput { limit, ..RowOutput::all(scan.columns.iter().map(column).collect()) });
         let lookups = vec![lookup];
-        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None, few: None }, rows, cost))
+        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max, few: None }, rows, cost))
     }
 
     /// The lookup of a table by `key`, which tests the conditions that the key does not answer. Adds the columns of the
@@ -668,6 +725,37 @@ impl<'p> ProgramBuilder<'p> {
         })
     }
 
+    /// Plans two reads for a page whose order begins with a column that may be NULL: one of the rows with a value, and
+    /// one of those without. A key gives both in order, even if it has the NULLs at the other end.
+    fn nulls_and_values(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+        row: usize,
+        wanted: Wanted<'_>,
+    ) -> Option<ListedReads> {
+        let first = &wanted.order.first().filter(|_| wanted.cut.is_some() && scan.row_number.is_none())?.expr;
+        let (_, column) = scan.columns.iter().find(|(id, _)| first.as_column() == Some(id.0))?;
+        if !self.tables[scan.table].table().columns[*column].nullable {
+            return None;
+        }
+        let mut listed = ListedReads::default();
+        for negated in [true, false] {
+            let value = Box::new(first.clone());
+            let part = ScalarExpr::new(DataType::Boolean, ExprOp::IsNull { value, negated });
+            let own: Vec<ScalarExpr> = std::iter::once(part).chain(conditions.iter().cloned()).collect();
+            let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row, Some(wanted))?;
+            if !matches!(&read.output, ReadOutput::Rows(output) if output.limit.is_some()) {
+                return None;
+            }
+            listed.rows += rows;
+            listed.cost += cost;
+            listed.reads.push(read);
+        }
+        Some(listed)
+    }
+
     /// Plans reads of all inputs of a `UNION ALL`.
     fn union(&self, of: &'p LogicalSetOperation, known: &Scope, row: usize) -> Option<ListedReads> {
         let mut listed = ListedReads::default();
@@ -724,8 +812,20 @@ pub(super) struct TableChoice {
     /// The cost of reading the rows that the stage needs.
     cost: f64,
     is_ordered: bool,
+    presorted: Presorted,
     is_small: bool,
     rows_max: Option<u64>,
+}
+
+/// The part of a wanted order in which rows come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Presorted {
+    /// The number of its leading keys.
+    pub(super) keys: usize,
+    /// Whether the key of the table is read backward.
+    backward: bool,
+    /// The estimated number of rows that have the same values of these keys.
+    pub(super) alike: f64,
 }
 
 /// The plan of a nested read.
@@ -760,7 +860,14 @@ fn names_rows_from(access: &Access, row: usize) -> bool {
 
 impl TableChoice {
     fn new(key: KeyChoice) -> TableChoice {
-        TableChoice { cost: key.cost, key, is_ordered: false, is_small: false, rows_max: None }
+        TableChoice {
+            cost: key.cost,
+            key,
+            is_ordered: false,
+            presorted: Presorted::default(),
+            is_small: false,
+            rows_max: None,
+        }
     }
 }
 
@@ -777,30 +884,46 @@ impl KeyChoice {
         if order.is_empty() {
             return Some(false);
         }
-        let mut backward = None;
-        let mut next = self.ordered.iter().enumerate();
+        let (given, _, backward) = self.leading(order, own);
+        (given == order.len()).then_some(backward.unwrap_or(false))
+    }
+
+    /// The leading keys of `order` in whose order the key gives the rows: their number, the columns of the key that
+    /// order rows by them, and whether the key must be read backward. The direction is absent if it does not matter.
+    fn leading(&self, order: &[LogicalSortKey], own: &OwnColumns<'_>) -> (usize, usize, Option<bool>) {
+        let (mut backward, mut columns) = (None, 0);
         let has_lists = !self.access.alternatives.is_empty();
-        for key in order {
-            let ExprOp::Column(id) = key.expr.op else { return None };
+        for (given, key) in order.iter().enumerate() {
+            let ExprOp::Column(id) = key.expr.op else { return (given, columns, backward) };
             if own.known.has(id) {
                 // All rows that are read together have the same value, so the column does not affect the order.
                 continue;
             }
-            let (_, position) = own.columns.iter().find(|(own, _)| own.0 == id)?;
+            let place = own.columns.iter().find(|(own, _)| own.0 == id);
+            let Some((_, position)) = place else { return (given, columns, backward) };
             let is_one_row = self.is_point && !has_lists;
             if is_one_row || self.fixed.contains(position) {
                 continue;
             }
-            let (at, (column, descending)) = next.next()?;
+            let Some((column, descending)) = self.ordered.get(columns) else { return (given, columns, backward) };
             let is_backward = *descending != key.descending;
             // A key sorts NULL after all values, and before them in a descending column.
-            let is_limited = at == 0 && self.leaves_out_nulls();
+            let is_limited = columns == 0 && self.leaves_out_nulls();
             let nulls_fit = !own.def.columns[*position].nullable || is_limited || key.nulls_first == key.descending;
-            if *column != *position || *backward.get_or_insert(is_backward) != is_backward || !nulls_fit {
-                return None;
+            if *column != *position || backward.unwrap_or(is_backward) != is_backward || !nulls_fit {
+                return (given, columns, backward);
             }
+            (backward, columns) = (Some(is_backward), columns + 1);
         }
-        Some(backward.unwrap_or(false))
+        (order.len(), columns, backward)
+    }
+
+    /// The part of `order` in which the key gives the rows, if it does not give all of it.
+    fn gives_part(&self, order: &[LogicalSortKey], own: &OwnColumns<'_>, spread: &ValueSpread<'_>) -> Presorted {
+        let (keys, columns, backward) = self.leading(order, own);
+        let Some(backward) = backward.filter(|_| keys < order.len()) else { return Presorted::default() };
+        let shares = self.ordered[..columns].iter().map(|(column, _)| spread.of_any_value(*column));
+        Presorted { keys, backward, alike: (self.rows * shares.product::<f64>()).max(1.0) }
     }
 
     /// Whether no row has NULL in the first column that orders the rows.

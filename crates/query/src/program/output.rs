@@ -13,6 +13,7 @@ use super::relation::{JoinedSources, RelationSource};
 use super::scalar::Scope;
 use super::stage::{Grouping, Stage};
 use super::{ProgramBuilder, READS_MAX};
+use crate::optimizer::facts::equality;
 
 /// The cost from which on a statement should run in the engine, which has several threads. The unit is a row that is
 /// read in order, about 50 ns, so this is 5 ms.
@@ -62,6 +63,9 @@ impl<'p> ProgramBuilder<'p> {
         if self.reads.get() > READS_MAX {
             return None;
         }
+        if stage.relation.has_outer_row() {
+            return self.read(&stage.without_outer_rows(&self.definitions)?, outer, first_row, ids);
+        }
         // No condition selects a partition, so the rows are numbered instead.
         if stage.is_partitioned() {
             return self.read(&stage.by_number()?, outer, first_row, ids);
@@ -108,9 +112,13 @@ impl<'p> ProgramBuilder<'p> {
         let mut relation = stage.relation.clone();
         let known = relation.known(outer);
         // MIN and MAX over all rows can stop at the first value if a key gives the order.
-        let extreme = extreme_order(grouping).filter(|_| !relation.sources.is_empty());
-        let order: Vec<LogicalSortKey> = extreme.into_iter().map(|key| self.resolved_key(&key, &known)).collect();
-        if let [key] = &order[..] {
+        let has_one_group = self.has_one_group(&relation, grouping, outer);
+        let extreme = extreme_order(grouping).filter(|_| has_one_group && !relation.sources.is_empty());
+        let mut order: Vec<LogicalSortKey> = extreme.into_iter().map(|key| self.resolved_key(&key, &known)).collect();
+        if !grouping.keys.is_empty() {
+            // The group must be found even if it has only NULLs, so they come last.
+            order.iter_mut().for_each(|key| key.nulls_first = false);
+        } else if let [key] = &order[..] {
             // A minimum or maximum ignores NULLs, so the first row must not be one.
             let of = Box::new(key.expr.clone());
             relation.conditions.push(ScalarExpr::new(
@@ -147,6 +155,25 @@ impl<'p> ProgramBuilder<'p> {
         let (lookups, output) = (lookups.lookups, ReadOutput::Groups(groups));
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few };
         Some(StageRead { read, rows, cost, all })
+    }
+
+    /// Whether all rows of a relation are in one group, because the values of all keys are known before the rows are
+    /// read.
+    fn has_one_group(&self, relation: &JoinedSources<'p>, grouping: &Grouping<'p>, outer: &Scope) -> bool {
+        let known = relation.known(outer);
+        let is_given = |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !outer.has(id)));
+        let conditions = relation.conditions.iter().map(|condition| self.definitions.resolve(condition, &known));
+        let conditions: Vec<ScalarExpr> = conditions.collect();
+        let has_given_value = |key: &ScalarExpr| {
+            conditions
+                .iter()
+                .filter_map(equality)
+                .any(|(left, right, _)| left == key && is_given(right) || right == key && is_given(left))
+        };
+        grouping.keys.iter().all(|(_, key)| {
+            let key = self.definitions.resolve(key, &known);
+            is_given(&key) || has_given_value(&key)
+        })
     }
 
     /// The groups of a stage over rows whose columns are in `scope`.
@@ -224,11 +251,15 @@ impl<'p> ProgramBuilder<'p> {
         let is_cut = stage.limit.is_some();
         let wanted = Wanted { order: &order, is_cut, cut, is_part: stage.is_part, ..Wanted::default() };
         let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
-        let Lookups { lookups, scope, rows, first_rows, cost, is_ordered, rows_max, .. } = lookups;
-        let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
+        let Lookups { lookups, scope, rows, first_rows, cost, is_ordered, presorted, rows_max, .. } = lookups;
+        let (mut output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
+        output.presorted = presorted.keys.min(output.order.len());
         let all = (rows, cost);
         let rows = limit.map_or(rows, |limit| rows.min(limit));
-        let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
+        let cost = match is_ordered || output.presorted > 0 {
+            true => limit.map_or(cost, |limit| cost.min((limit + presorted.alike) * SOUGHT_COST)),
+            false => cost,
+        };
         let output = ReadOutput::Rows(output);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
         let both = match stage.only_scan() {
@@ -264,7 +295,7 @@ impl<'p> ProgramBuilder<'p> {
         };
         let (skip, limit) = (number(&stage.skip)?, number(&stage.limit)?);
         let known = limit.as_ref().map(|limit| page_rows(Some(limit)));
-        Some((RowOutput { columns, order, skip, limit }, known))
+        Some((RowOutput { columns, order, presorted: 0, skip, limit }, known))
     }
 
     /// All of `conditions` as one scalar. The inner `None` says that there are none.
@@ -321,9 +352,9 @@ pub(super) fn counts_rows(call: &AggregateCall) -> bool {
     call.function.is_count() && !call.distinct && call.arguments.iter().all(is_value)
 }
 
-/// If the only aggregate is a minimum or maximum over all rows, the order in which the first value is the result.
+/// If the only aggregate is a minimum or maximum, the order in which the first value of a group is the result.
 fn extreme_order(grouping: &Grouping<'_>) -> Option<LogicalSortKey> {
-    let (true, [(_, call)]) = (grouping.keys.is_empty(), grouping.aggregates) else { return None };
+    let [(_, call)] = grouping.aggregates else { return None };
     let descending = match call.function.role {
         AggregateRole::Min => false,
         AggregateRole::Max => true,

@@ -1,6 +1,8 @@
 //! The part of a plan below a grouping and a limit: sources that can be joined in any order, conditions, and lookups
 //! for each of their rows.
 
+use std::collections::HashMap;
+
 use rowmill_plan::logical::{
     LogicalJoin, LogicalJoinKind, LogicalScan, LogicalSetOperation, LogicalWindow, SetOperationKind,
 };
@@ -9,8 +11,8 @@ use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 
 use super::Definitions;
 use super::stage::row_number_limit;
-use crate::optimizer::facts::split_and;
-use crate::optimizer::walk::output;
+use crate::optimizer::facts::{equality, split_and};
+use crate::optimizer::walk::{output, substitute};
 
 /// The joined rows of some sources.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,8 @@ pub(super) enum RelationSource<'p> {
     Windows(&'p LogicalWindow),
     /// A `Logical::Recursive`, and the columns of its result.
     Recursion(&'p Logical, &'p [ColumnId]),
+    /// The row for which a nested read runs.
+    OuterRow(&'p [ColumnId]),
     /// The rows of the previous round of the recursion with this number.
     LastRound(usize, &'p [ColumnId]),
 }
@@ -76,6 +80,7 @@ impl<'p> JoinedSources<'p> {
             Logical::RecursiveRows { number, columns } => {
                 Some(JoinedSources::of_source(RelationSource::LastRound(*number, columns)))
             }
+            Logical::OuterRow { columns } => Some(JoinedSources::of_source(RelationSource::OuterRow(columns))),
             Logical::Filter { input, conditions } => {
                 // The first rows of each partition need a stage of their own.
                 if let (Logical::Window(window), [condition]) = (&**input, &conditions[..])
@@ -106,6 +111,40 @@ impl<'p> JoinedSources<'p> {
     /// A relation of one source without conditions.
     pub(super) fn of_source(source: RelationSource<'p>) -> JoinedSources<'p> {
         JoinedSources { sources: vec![source], ..JoinedSources::default() }
+    }
+
+    /// Whether it reads the row of an enclosing join.
+    pub(super) fn has_outer_row(&self) -> bool {
+        self.sources.iter().any(|source| matches!(source, RelationSource::OuterRow(_)))
+    }
+
+    /// The relation without its [`RelationSource::OuterRow`]s: conditions say which known columns equal their columns,
+    /// which become other names of those. Returns `None` if a column is not given in this way.
+    pub(super) fn without_outer_rows(&self, definitions: &Definitions) -> Option<JoinedSources<'p>> {
+        let mut relation = self.clone();
+        for source in &self.sources {
+            let RelationSource::OuterRow(columns) = source else { continue };
+            let is_own = |id: usize| columns.contains(&ColumnId(id));
+            for column in *columns {
+                let known = |condition: &ScalarExpr| {
+                    let (left, right, _) = equality(condition)?;
+                    let (left, right) = (left.as_column()?, right.as_column()?);
+                    let other = if left == column.0 { right } else { left };
+                    let names = [left, right].contains(&column.0) && !is_own(other);
+                    let is_alike = definitions.kind(ColumnId(other)) == definitions.kind(*column);
+                    (names && is_alike).then_some(ColumnId(other))
+                };
+                let mut conditions = relation.conditions.iter().enumerate();
+                let (at, other) = conditions.find_map(|(at, condition)| Some((at, known(condition)?)))?;
+                relation.conditions.remove(at);
+                let other = definitions.column(other);
+                let by = HashMap::from([(*column, other.clone())]);
+                relation.conditions.iter_mut().for_each(|condition| substitute(condition, &by));
+                definitions.add(&[(*column, other)]);
+            }
+        }
+        relation.sources.retain(|source| !matches!(source, RelationSource::OuterRow(_)));
+        Some(relation)
     }
 
     fn of_join(join: &'p LogicalJoin, definitions: &Definitions) -> Option<JoinedSources<'p>> {
@@ -189,6 +228,7 @@ impl RelationSource<'_> {
             RelationSource::Union(of) => of.columns.clone(),
             RelationSource::Values(columns, _)
             | RelationSource::Recursion(_, columns)
+            | RelationSource::OuterRow(columns)
             | RelationSource::LastRound(_, columns) => columns.to_vec(),
             RelationSource::Windows(window) => {
                 output(&window.input).iter().chain(window.calls.iter().map(|(id, _)| *id)).collect()

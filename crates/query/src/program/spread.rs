@@ -52,6 +52,9 @@ impl<'t> ValueSpread<'t> {
     pub(super) fn of_value(&self, column: usize, value: &Scalar) -> f64 {
         let known = self.analyzed.and_then(|(def, statistics)| {
             let def = &def.columns[column];
+            if value.op == ScalarOp::Literal(ScalarValue::Null) {
+                return Some(statistics.column(def.id)?.null_share);
+            }
             statistics.share_equal(def, literal_of(value, &def.kind)?)
         });
         known.unwrap_or_else(|| self.of_any_value(column))

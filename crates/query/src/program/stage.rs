@@ -152,6 +152,11 @@ impl<'p> Stage<'p> {
         Stage { grouping: Some(grouping), ..Stage::on(self.relation.clone()) }
     }
 
+    /// The stage over a relation [without outer rows](JoinedSources::without_outer_rows).
+    pub(super) fn without_outer_rows(&self, definitions: &Definitions) -> Option<Stage<'p>> {
+        Some(Stage { relation: self.relation.without_outer_rows(definitions)?, ..self.clone() })
+    }
+
     /// A stage that reads the rows of a nested plan.
     fn over(plan: &'p Logical) -> Stage<'p> {
         Stage::on(JoinedSources::of_source(RelationSource::Plan(plan)))
@@ -248,7 +253,7 @@ impl<'p> Stage<'p> {
 
     /// Adds a condition that one column of the partition equals a known value.
     fn push_partition(&mut self, condition: &ScalarExpr, is_known: &dyn Fn(usize) -> bool) -> bool {
-        let Some((left, right, false)) = equality(condition) else { return false };
+        let Some((left, right, _)) = equality(condition) else { return false };
         let knows = |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !is_known(id)));
         for (own, other) in [(left, right), (right, left)] {
             if let Some(id) = own.as_column()

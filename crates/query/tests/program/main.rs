@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use rowmill_plan::program::{Body, Update};
 use rowmill_query::binder::target::{TargetRows, TargetValue, TargetValues, bind_target};
 use rowmill_query::binder::{BoundQuery, bind};
-use rowmill_query::optimizer::optimize;
+use rowmill_query::optimizer::{Executor, optimize_until};
 use rowmill_query::program::{DefinitionNames, changed_rows, read};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -48,7 +48,7 @@ fn bound(sql: &str) -> BoundQuery {
 /// The program of a query as text.
 fn program(sql: &str) -> Option<String> {
     let mut bound = bound(sql);
-    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    optimize_until(&mut bound, Executor::Program, &|| Ok(())).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let read = read(&bound)?;
     Some(Body::Read(read).text(&DefinitionNames(&catalog::tables())))
 }
@@ -90,7 +90,7 @@ fn only_a_result_column_may_be_volatile() {
 /// The definitions of `users` and `orders`, and the rows that a change of one of them finds, as text.
 fn changed(sql: &str) -> Option<String> {
     let mut bound = bound_change(sql);
-    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    optimize_until(&mut bound, Executor::Program, &|| Ok(())).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let changed = changed_rows(&bound)?;
     let assignments = changed.values.into_iter().enumerate().collect();
     let update = Update { target: changed.target, assignments, generated: vec![], checks: vec![], returning: vec![] };
@@ -160,7 +160,7 @@ fn shows_the_plans() {
     let Ok(sql) = std::env::var("SQL") else { return };
     for sql in sql.lines().filter(|line| !line.trim().is_empty()) {
         let mut bound = bound(sql);
-        optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        optimize_until(&mut bound, Executor::Program, &|| Ok(())).unwrap_or_else(|error| panic!("{sql}: {error}"));
         println!("--- {sql}\n{}", bound.query.text());
     }
 }

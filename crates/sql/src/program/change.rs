@@ -16,11 +16,16 @@ use rowmill_query::parameters::{set_null_parameters, set_parameters};
 use rowmill_query::program::{self, changed_rows, computed_values, constant, row_values};
 use rowmill_storage::{ColumnDef, TableDef};
 
+use sqlparser::ast;
+
 use super::{ProgramCompiler, StatementProgram, schema_of};
+use crate::engine_query::bind;
 use crate::statement::cell::LiteralCell;
 use crate::statement::on_conflict::give_type;
+use crate::statement::value_rows::row_query;
 use crate::statement::write::binder::WriteBinder;
 use crate::statement::write::{BoundWrite, ValueRows};
+use crate::walk::has_query;
 
 /// What a program does with each row that it writes or removes.
 struct AfterRow {
@@ -38,6 +43,21 @@ struct InsertedRows {
     source: Option<ReadPlan>,
     /// The number of the row, the column, and the sequence that it takes its value from.
     sequences: Vec<(usize, usize, TableId)>,
+}
+
+/// The values of a `VALUES` list that have subqueries.
+struct QueriedValues {
+    /// The values by the addresses of their expressions in the syntax tree, which does not move.
+    exprs: Vec<*const ast::Expr>,
+    /// Reads one row of all of them.
+    read: ReadPlan,
+}
+
+impl QueriedValues {
+    fn value(&self, expr: &ast::Expr) -> Option<Scalar> {
+        let number = self.exprs.iter().position(|known| std::ptr::eq(*known, expr))?;
+        Some(Scalar::column(self.read.output().get(number)?.clone(), 0, number))
+    }
 }
 
 impl ProgramCompiler<'_> {
@@ -137,6 +157,10 @@ impl ProgramCompiler<'_> {
         row: &NewRow,
         values: &ValueRows<'_>,
     ) -> Result<Option<InsertedRows>> {
+        let queried = self.queried_values(values)?;
+        if queried.is_some() && values.rows.len() > 1 {
+            return Ok(None);
+        }
         let mut inserted = InsertedRows { rows: Vec::new(), source: None, sequences: Vec::new() };
         for (number, given) in values.rows.iter().enumerate() {
             let mut scalars = Vec::with_capacity(row.columns.len());
@@ -155,6 +179,11 @@ impl ProgramCompiler<'_> {
                     }
                     (ColumnValue::Default(default), ..) => scalar_of(default, &column.kind),
                     (_, LiteralCell::Default, None) => scalar_of(&binder.default(column)?, &column.kind),
+                    (_, LiteralCell::Computed(expr), _)
+                        if let Some(value) = queried.as_ref().and_then(|queried| queried.value(expr)) =>
+                    {
+                        Some(if value.kind == column.kind { value } else { value.cast(column.kind.clone()) })
+                    }
                     (_, cell, _) => self.cell(binder, cell, column)?,
                 };
                 let Some(scalar) = scalar else { return Ok(None) };
@@ -162,7 +191,22 @@ impl ProgramCompiler<'_> {
             }
             inserted.rows.push(scalars);
         }
+        inserted.source = queried.map(|queried| queried.read);
         Ok(Some(inserted))
+    }
+
+    /// Reads the values of a `VALUES` list that have subqueries, in one query of one row. Returns `None` if there are
+    /// none, or if the query has no program.
+    fn queried_values(&self, values: &ValueRows<'_>) -> Result<Option<QueriedValues>> {
+        let cells = values.rows.iter().flat_map(|row| row.iter());
+        let exprs: Vec<&ast::Expr> = cells.filter(|cell| has_query(*cell)).collect();
+        if exprs.is_empty() {
+            return Ok(None);
+        }
+        let query = row_query(&exprs, self.work.settings())?;
+        let bound = bind(&self.context(), &query, self.work.statement.spellings(), &self.kinds())?;
+        let read = program::read(&self.optimized(bound)?);
+        Ok(read.map(|read| QueriedValues { exprs: exprs.into_iter().map(std::ptr::from_ref).collect(), read }))
     }
 
     /// Returns a value of a `VALUES` list that is not DEFAULT.

@@ -64,7 +64,7 @@ pub(crate) mod transaction;
 pub(crate) mod truncate;
 pub(crate) mod type_definition;
 mod update;
-mod value_rows;
+pub(crate) mod value_rows;
 pub(crate) mod variable;
 pub(crate) mod view;
 pub(crate) mod write;

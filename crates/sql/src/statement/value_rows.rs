@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringViewBuilder};
 use arrow::compute::concat;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, Settings};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
-use sqlparser::ast::{Expr, SelectItem, SetExpr};
+use sqlparser::ast::{Expr, Query, SelectItem, SetExpr};
 
 use super::cell::{LiteralCell, parameter};
 use super::default_value::{DefaultValue, default_of};
@@ -155,18 +155,21 @@ impl ComputedValues {
     }
 }
 
+/// Returns the query of one row whose columns are `exprs`.
+pub(crate) fn row_query(exprs: &[&Expr], settings: &Settings) -> Result<Query> {
+    let mut query = sql_text::query("SELECT 1", settings)?;
+    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("SELECT 1 is a SELECT")) };
+    let items = exprs.iter().enumerate().map(|(position, expr)| SelectItem::ExprWithAlias {
+        expr: (*expr).clone(),
+        alias: format!("value{position}").as_str().into(),
+    });
+    select.projection = items.collect();
+    Ok(query)
+}
+
 /// Evaluates `exprs` in one query. Returns one row of each.
 fn evaluate(work: &Work<'_>, transaction: &mut Transaction, exprs: &[&Expr]) -> Result<Vec<ArrayRef>> {
-    let mut query = sql_text::query("SELECT 1", work.settings())?;
-    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("SELECT 1 is a SELECT")) };
-    select.projection = exprs
-        .iter()
-        .enumerate()
-        .map(|(position, expr)| SelectItem::ExprWithAlias {
-            expr: (*expr).clone(),
-            alias: format!("value{position}").as_str().into(),
-        })
-        .collect();
+    let query = row_query(exprs, work.settings())?;
     let mut rows = work.rows(transaction.view()?, &query)?;
     let batch = rows.next().transpose()?;
     match batch {

@@ -211,6 +211,7 @@ impl<'a> Interpreter<'a> {
                 let rows = self.rounds.borrow()[number].clone();
                 Ok(named(columns, rows))
             }
+            Logical::OuterRow { .. } => unreachable!("only plans of programs have outer rows"),
             Logical::Shared { input, input_columns, columns, .. } => {
                 Ok(named(columns, self.tuples(input, input_columns, outer)?))
             }

@@ -105,6 +105,7 @@ fn write_plan(plan: &Logical, depth: usize, out: &mut String) {
             format!("Recursive {number} [{}] of [{base}] [{step}] distinct {distinct}", ids(columns))
         }
         Logical::RecursiveRows { number, columns } => format!("RecursiveRows {number} [{}]", ids(columns)),
+        Logical::OuterRow { columns } => format!("OuterRow [{}]", ids(columns)),
         Logical::Shared { number, input_columns, columns, .. } => {
             format!("Shared {number} [{}] of [{}]", ids(columns), ids(input_columns))
         }

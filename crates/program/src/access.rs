@@ -313,7 +313,10 @@ impl CompiledAccess {
     /// Whether the range of keys may hold rows that do not match, because the pattern asks for more than a prefix.
     pub(crate) fn finds_more_than_prefix(&self, env: Env<'_>) -> Result<bool> {
         let NextColumn::Prefix { pattern, escape, .. } = &self.limit else { return Ok(false) };
-        Ok(match pattern.value(env)? {
+        // The pattern may be a text that is made of others, such as `$1 || '%'`.
+        let mut texts = ComputedTexts::default();
+        texts.clear(self.texts);
+        Ok(match pattern.value(Env { texts: &texts, ..env })? {
             ValueRef::Text(pattern) => !matches!(LikeRange::of(pattern, *escape), Some(LikeRange::Prefix(_))),
             _ => true,
         })

@@ -346,6 +346,14 @@ impl<'s> Sink<'s> {
         }
     }
 
+    /// The number of rows that are enough for the result: more of them would not change it.
+    pub(crate) fn rows_at_most(&self) -> usize {
+        match &self.taker {
+            Taker::Rows(rows) if rows.rows.order.is_empty() && self.output.filter.is_none() => rows.rows_wanted(),
+            _ => usize::MAX,
+        }
+    }
+
     /// How many of the next rows need not be read, because it is enough to know that they exist. The caller skips them,
     /// [reports how many it skipped](Self::pass), and then hands over the rows that follow.
     pub(crate) fn begin_unread(&mut self) -> usize {

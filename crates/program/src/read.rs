@@ -659,7 +659,12 @@ impl ReadRun<'_> {
                 let NestedRows { scratch, windows, rows, index, are_there } = &mut **nested;
                 // An uncorrelated source keeps its rows for the rest of the run.
                 if !std::mem::replace(are_there, true) || nested_reads.are_correlated {
-                    let within = Within { outer, reader, parameters, cancel: self.cancel, rounds: self.last_rounds };
+                    // Each row of the only lookup is a row of the result, so a page needs no more of them.
+                    let is_plain = matches!(&nested_reads.of, NestedSource::Reads(_)) && lookup.condition.is_none();
+                    let gives_each = self.lookups == 1 && lookup.kind == LookupKind::Inner && is_plain;
+                    let enough = if gives_each { self.sink.rows_at_most() } else { usize::MAX };
+                    let (cancel, rounds) = (self.cancel, self.last_rounds);
+                    let within = Within { outer, reader, parameters, cancel, rounds, enough };
                     nested_reads.run(within, (scratch, windows), rows)?;
                     index.clear();
                 }
@@ -743,9 +748,10 @@ const RUN_ROWS_MIN: usize = 64;
 impl<E> MatchTaker<'_, '_, E> {
     /// Prepares the conditions for many rows.
     fn prepare_run(&self) -> Result<RunTests> {
-        let (texts, parameters) = (ComputedTexts::default(), self.run.parameters);
+        let (lookup, parameters) = (self.lookup, self.run.parameters);
+        let mut texts = ComputedTexts::default();
+        texts.clear(lookup.texts);
         let env = Env { columns: self.outer, parameters, texts: &texts };
-        let lookup = self.lookup;
         let asked = [(&lookup.condition, &lookup.run_condition), (&lookup.like, &lookup.run_like)];
         let mut prepared = Vec::new();
         for (condition, of_run) in &asked[..1 + usize::from(self.asks_like)] {
@@ -840,23 +846,31 @@ struct Within<'r> {
     parameters: &'r [ValueRef<'r>],
     cancel: &'r Cancel,
     rounds: Option<&'r LastRounds<'r>>,
+    /// After this number of rows, further reads need not run.
+    enough: usize,
 }
 
 impl Within<'_> {
     /// Runs a read and appends its rows to `rows`.
     fn add(self, read: &CompiledRead, scratch: &mut ReadScratch, rows: &mut ResultRows) -> Result<()> {
-        let Within { outer, reader, parameters, cancel, rounds } = self;
+        let Within { outer, reader, parameters, cancel, rounds, .. } = self;
         let scratch = (&mut scratch.levels, &mut scratch.output);
         read.run_over(outer, None, rounds, reader, parameters, scratch, cancel, rows)
     }
 
-    /// Starts `rows` with the types of the first read, then appends the rows of all reads to it.
+    /// Starts `rows` with the types of the first read, then appends the rows of the reads to it until there are enough.
     fn add_all(self, reads: &[CompiledRead], scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
         scratch.resize_with(scratch.len().max(reads.len()), ReadScratch::default);
         if let Some(first) = reads.first() {
             rows.start(first.kinds());
         }
-        reads.iter().zip(scratch).try_for_each(|(read, scratch)| self.add(read, scratch, rows))
+        for (read, scratch) in reads.iter().zip(scratch) {
+            if rows.len() >= self.enough {
+                break;
+            }
+            self.add(read, scratch, rows)?;
+        }
+        Ok(())
     }
 }
 
@@ -921,7 +935,11 @@ impl CompiledRecursion {
             within.cancel.check()?;
             let rounds = LastRounds { rows: &last, outer: within.rounds };
             next.start(self.step.kinds());
-            Within { rounds: Some(&rounds), ..within }.add(&self.step, &mut step_scratch, &mut next)?;
+            Within { rounds: Some(&rounds), enough: usize::MAX, ..within }.add(
+                &self.step,
+                &mut step_scratch,
+                &mut next,
+            )?;
         }
         Err(given_up(format_args!("a recursion of more than {ROUNDS_MAX} rounds")))
     }

@@ -326,7 +326,7 @@ impl ProgramWriter<'_> {
         let text = match groups.keys.is_empty() {
             true => format!("Aggregate {}{ends}", aggregates.join(", ")),
             false if aggregates.is_empty() => format!("Group by {}", self.list(&groups.keys)),
-            false => format!("Group by {}: {}", self.list(&groups.keys), aggregates.join(", ")),
+            false => format!("Group by {}: {}{ends}", self.list(&groups.keys), aggregates.join(", ")),
         };
         self.line(&text);
         // HAVING and the output see the group as row 0, which has no table.

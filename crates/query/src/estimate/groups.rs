@@ -35,6 +35,18 @@ impl Estimator<'_> {
         self.groups(input, &of_keys)
     }
 
+    /// The number of groups of a scan by the columns at `keys`, counted in each block by itself, and the number of
+    /// blocks. A group that has rows in three blocks counts three times. Returns `None` if the number is not known.
+    pub(crate) fn groups_by_block(&self, scan: &Scan, keys: &[usize]) -> Option<(f64, f64)> {
+        let source = &*self.tables[scan.table];
+        let blocks = (source.blocks().len() + source.runs().len()).max(1) as f64;
+        let facts = self.facts(scan.table);
+        let of_key =
+            |key: &usize| Some(facts.statistics(*scan.columns.get(*key)?).distinct_by_block?.max(1.0) / blocks);
+        let of_block = keys.iter().map(of_key).product::<Option<f64>>()?;
+        Some((of_block.min(self.scan_count(scan) / blocks) * blocks, blocks))
+    }
+
     /// The number of groups of a grouping whose keys are known only as columns.
     pub(super) fn group_count_of_columns(&self, input: &Node, group: &Group) -> f64 {
         let rows = self.row_count(input);

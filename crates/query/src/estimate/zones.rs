@@ -24,6 +24,8 @@ pub(super) struct ZoneStatistics {
     pub(super) nulls: Option<f64>,
     /// Number of distinct values.
     pub(super) distinct: Option<f64>,
+    /// The sum of the numbers of distinct values of all blocks and runs.
+    pub(super) distinct_by_block: Option<f64>,
 }
 
 /// The statistics of a column while they are gathered, block by block.
@@ -239,6 +241,7 @@ impl ZoneSums {
             bounds,
             nulls: Some(self.nulls.min(rows) as f64),
             distinct: (self.distinct_known && distinct >= 1.0).then_some(distinct),
+            distinct_by_block: self.distinct_known.then_some(self.distinct_sum as f64),
         }
     }
 }

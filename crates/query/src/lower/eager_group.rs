@@ -42,6 +42,15 @@ const UNCACHED_COST: f64 = 3.0;
 /// The cost of a text among the keys of a row. Grouping by one and by three texts takes 8 to 35 and 34 ns more than by
 /// numbers.
 const TEXT_COST: f64 = 2.5;
+/// The cost of a text among the keys of a row if there are few groups, because workers number the texts that they have
+/// met. 6 million joined rows with two texts of 5 and 7 values are joined and grouped in 26 ns a row.
+const FEW_TEXTS_COST: f64 = 1.0;
+/// The cost of merging a group of a block: 20 to 25 ns for 210,000 groups in each of 12 blocks.
+const MERGED_COST: f64 = 3.0;
+/// The bytes of the groups of a block from which they leave the cache, and those that we assume for a key or an
+/// aggregate.
+const CACHED_BYTES_MAX: f64 = 1_048_576.0;
+const WORD_BYTES: f64 = 8.0;
 /// The cost of one more grouping, without its rows.
 const OPERATOR_COST: f64 = 1_000.0;
 /// Groups per row, up to which relations may be grouped first.
@@ -173,8 +182,11 @@ impl EagerSearch<'_> {
 /// The cost of grouping a row by `keys` into `groups` groups.
 fn grouping_cost(keys: &[ScalarExpr], groups: f64) -> f64 {
     let texts = keys.iter().filter(|key| matches!(key.kind, DataType::Utf8View | DataType::BinaryView));
-    let uncached = if groups > CACHED_GROUPS_MAX { UNCACHED_COST } else { 0.0 };
-    GROUP_COST + uncached + TEXT_COST * texts.count() as f64
+    let (uncached, text) = match groups > CACHED_GROUPS_MAX {
+        true => (UNCACHED_COST, TEXT_COST),
+        false => (0.0, FEW_TEXTS_COST),
+    };
+    GROUP_COST + uncached + text * texts.count() as f64
 }
 
 /// Adds the parts of a tree that have several relations and are not on the right side of an operator.
@@ -285,14 +297,31 @@ impl Lowerer<'_> {
         shape.relations[relation].rows_unfiltered = shape.relations[relation].rows_unfiltered.min(groups);
         let tree = join_order(&shape)?;
         let columns: Vec<ScalarExpr> = keys.iter().map(|id| self.columns.expr(*id)).collect();
-        let row_cost = match &**rows.node() {
-            // Blocks are grouped by their codes.
-            Node::Scan(_) => GROUP_COST,
-            _ => grouping_cost(&columns, groups),
+        let grouping = match &**rows.node() {
+            Node::Scan(scan) => self.scan_grouping_cost(scan, rows, &keys, before, search.exprs.len()),
+            _ => grouping_cost(&columns, groups) * before,
         };
-        let cost = tree_cost(&shape, &tree) + search.row_cost * tree.rows() + row_cost * before;
+        let cost = tree_cost(&shape, &tree) + search.row_cost * tree.rows() + grouping;
         let (graph, rows) = (search.graph.clone(), rows.clone());
         search.is_cheap(cost, 0.0).then_some(EagerGroup { graph, relation, rows, keys, cost })
+    }
+
+    /// The cost of grouping `before` rows of a scan by the columns `keys`. Blocks are grouped by their codes, and the
+    /// groups of all blocks are merged.
+    fn scan_grouping_cost(
+        &self,
+        scan: &plan::Scan,
+        rows: &LoweredRelation,
+        keys: &[ColumnId],
+        before: f64,
+        arguments: usize,
+    ) -> f64 {
+        let places: Option<Vec<usize>> = keys.iter().map(|key| rows.position(*key)).collect();
+        let groups = places.and_then(|places| self.estimator.groups_by_block(scan, &places));
+        let Some((groups, blocks)) = groups else { return GROUP_COST * before };
+        let bytes = groups / blocks * (WORD_BYTES * (keys.len() + arguments) as f64);
+        let of_row = GROUP_COST + if bytes > CACHED_BYTES_MAX { UNCACHED_COST } else { 0.0 };
+        of_row * before + MERGED_COST * groups
     }
 
     /// The rows of a part of the joins, to be grouped. `None` if there are too many groups.

@@ -17,9 +17,13 @@ pub(crate) fn can_fail(expr: &ScalarExpr) -> bool {
     rowmill_expr::fold::can_fail(expr)
 }
 
-/// Whether a condition may be evaluated earlier than written, and for more rows.
+/// Whether a condition may be evaluated earlier than written, and for more rows. A value of the statement that does not
+/// fit its type is an error anyway, so a cast of a parameter may move.
 pub(crate) fn is_movable(expr: &ScalarExpr) -> bool {
-    !is_volatile(expr) && !can_fail(expr)
+    let is_of_parameter =
+        |part: &ScalarExpr| matches!(&part.op, ExprOp::Cast { value, .. } if matches!(value.op, ExprOp::Parameter(_)));
+    let can_fail = |part: &ScalarExpr| rowmill_expr::fold::operator_can_fail(part) && !is_of_parameter(part);
+    !is_volatile(expr) && !expr.any(&can_fail)
 }
 
 /// Splits conditions at their top-level ANDs.

@@ -63,8 +63,6 @@ pub(super) struct Wanted<'a> {
     pub(super) is_part: bool,
     /// Whether only a plan whose rows come in the wanted order will do.
     pub(super) needs_order: bool,
-    /// Whether a part of the wanted order is of no use, because the rows are not sorted afterwards.
-    pub(super) takes_no_part: bool,
 }
 
 /// The lookups that were added so far.
@@ -264,19 +262,20 @@ impl<'p> ProgramBuilder<'p> {
                     found = LookupSource::Reads(listed.reads);
                     return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
                 }
-                let wanted_parts = Wanted { cut, takes_no_part: true, ..wanted };
-                let any_of = self.any_of(scan, &usable, &lookups.scope, row, wanted_parts);
-                let any_of = any_of.map(|(listed, condition)| (listed, vec![condition]));
-                let by_null = || self.nulls_and_values(scan, &usable, &lookups.scope, row, wanted_parts);
-                let any_of = any_of.or_else(|| by_null().map(|listed| (listed, Vec::new())));
-                if let Some((listed, conditions)) =
-                    any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost))
-                {
+                let wanted_parts = Wanted { cut, ..wanted };
+                let is_cheaper = |listed: &ListedReads| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost);
+                let by_null = self.nulls_and_values(scan, &usable, &lookups.scope, row, wanted_parts);
+                if let Some(listed) = by_null.filter(is_cheaper) {
                     self.add_in_memory(&columns, row, wanted, &mut lookups)?;
-                    // The parts have tested all conditions if there is no OR among them.
-                    let tests_all = conditions.is_empty();
-                    (rows, cost) = (listed.rows, listed.cost);
-                    answered = if tests_all { (0..usable.len()).collect() } else { conditions };
+                    lookups.is_ordered = true;
+                    (rows, cost, answered) = (listed.rows, listed.cost, (0..usable.len()).collect());
+                    found = LookupSource::Reads(listed.reads);
+                    return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
+                }
+                let any_of = self.any_of(scan, &usable, &lookups.scope, row, wanted_parts);
+                if let Some((listed, condition)) = any_of.filter(|(listed, _)| is_cheaper(listed)) {
+                    self.add_in_memory(&columns, row, wanted, &mut lookups)?;
+                    (rows, cost, answered) = (listed.rows, listed.cost, vec![condition]);
                     found = LookupSource::Reads(listed.reads);
                     return self.with_found(lookups, (places, usable, shares), (found, answered), (rows, cost));
                 }
@@ -514,7 +513,7 @@ impl<'p> ProgramBuilder<'p> {
         let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
         // A part of the order is of use only if reading stops at a limit.
-        let in_part = |choice: &KeyChoice| match wanted.is_cut && !wanted.needs_order && !wanted.takes_no_part {
+        let in_part = |choice: &KeyChoice| match wanted.is_cut && !wanted.needs_order {
             true => choice.gives_part(wanted.order, &own, &spread),
             false => Presorted::default(),
         };
@@ -596,6 +595,7 @@ impl<'p> ProgramBuilder<'p> {
         let mut ids = RelationSource::Plan(plan).columns();
         if let Logical::Filter { input, .. } = plan
             && let Logical::Window(window) = &**input
+            && !stage.is_partitioned()
         {
             // Only the filter reads the row number, so we do not give it.
             ids.retain(|id| window.calls.iter().all(|(call, _)| call != id));
@@ -643,7 +643,10 @@ impl<'p> ProgramBuilder<'p> {
     ) -> Option<(ReadPlan, f64, f64)> {
         let choice = self.choice(scan, conditions, known, wanted)?;
         // If the rows come in order, the read needs no more rows than the stage gives.
-        let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
+        let presorted = choice.presorted.keys;
+        let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered || presorted > 0).cloned();
+        let order = wanted.map_or(&[][..], |wanted| wanted.order);
+        let order = if limit.is_some() && presorted > 0 { order } else { &[] };
         let cost = if limit.is_some() { choice.cost } else { choice.key.cost };
         // A search among all rows must end if too few of them meet the conditions.
         let has_others = choice.key.answered.len() < conditions.len();
@@ -652,7 +655,9 @@ impl<'p> ProgramBuilder<'p> {
         let lookup = self.lookup_by(choice.key, scan, conditions, row, &mut scope)?;
         let def = self.tables[scan.table].table();
         let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
-        let output = ReadOutput::Rows(RowOutput { limit, ..RowOutput::all(scan.columns.iter().map(column).collect()) });
+        let columns = scan.columns.iter().map(column).collect();
+        let order = order.iter().map(|key| self.output_order(key, &scope)).collect::<Option<_>>()?;
+        let output = ReadOutput::Rows(RowOutput { order, presorted, limit, ..RowOutput::all(columns) });
         let lookups = vec![lookup];
         Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max, few: None }, rows, cost))
     }
@@ -726,7 +731,7 @@ impl<'p> ProgramBuilder<'p> {
     }
 
     /// Plans two reads for a page whose order begins with a column that may be NULL: one of the rows with a value, and
-    /// one of those without. A key gives both in order, even if it has the NULLs at the other end.
+    /// one of those without, in the order in which the page has them. A key may have the NULLs at the other end.
     fn nulls_and_values(
         &self,
         scan: &LogicalScan,
@@ -735,14 +740,14 @@ impl<'p> ProgramBuilder<'p> {
         row: usize,
         wanted: Wanted<'_>,
     ) -> Option<ListedReads> {
-        let first = &wanted.order.first().filter(|_| wanted.cut.is_some() && scan.row_number.is_none())?.expr;
-        let (_, column) = scan.columns.iter().find(|(id, _)| first.as_column() == Some(id.0))?;
+        let first = wanted.order.first().filter(|_| wanted.cut.is_some() && scan.row_number.is_none())?;
+        let (_, column) = scan.columns.iter().find(|(id, _)| first.expr.as_column() == Some(id.0))?;
         if !self.tables[scan.table].table().columns[*column].nullable {
             return None;
         }
         let mut listed = ListedReads::default();
-        for negated in [true, false] {
-            let value = Box::new(first.clone());
+        for negated in [!first.nulls_first, first.nulls_first] {
+            let value = Box::new(first.expr.clone());
             let part = ScalarExpr::new(DataType::Boolean, ExprOp::IsNull { value, negated });
             let own: Vec<ScalarExpr> = std::iter::once(part).chain(conditions.iter().cloned()).collect();
             let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row, Some(wanted))?;

@@ -283,11 +283,7 @@ impl<'p> ProgramBuilder<'p> {
         is_ordered: bool,
     ) -> Option<(RowOutput, Option<f64>)> {
         let columns = ids.iter().map(|id| self.scalar(&self.definitions.column(*id), scope)).collect::<Option<_>>()?;
-        let order = stage.order.iter().filter(|_| !is_ordered).map(|key| {
-            let value = self.scalar(&key.expr, scope)?;
-            let (descending, nulls_first) = (key.descending, key.nulls_first);
-            value.kind.is_ordered().then_some(OutputOrder { value, descending, nulls_first })
-        });
+        let order = stage.order.iter().filter(|_| !is_ordered).map(|key| self.output_order(key, scope));
         let order = order.collect::<Option<_>>()?;
         let number = |expr: &Option<ScalarExpr>| match expr {
             None => Some(None),
@@ -296,6 +292,13 @@ impl<'p> ProgramBuilder<'p> {
         let (skip, limit) = (number(&stage.skip)?, number(&stage.limit)?);
         let known = limit.as_ref().map(|limit| page_rows(Some(limit)));
         Some((RowOutput { columns, order, presorted: 0, skip, limit }, known))
+    }
+
+    /// A key of an order over the columns of `scope`.
+    pub(super) fn output_order(&self, key: &LogicalSortKey, scope: &Scope) -> Option<OutputOrder> {
+        let value = self.scalar(&key.expr, scope)?;
+        let (descending, nulls_first) = (key.descending, key.nulls_first);
+        value.kind.is_ordered().then_some(OutputOrder { value, descending, nulls_first })
     }
 
     /// All of `conditions` as one scalar. The inner `None` says that there are none.

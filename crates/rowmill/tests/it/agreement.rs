@@ -609,6 +609,15 @@ const QUERIES: &[(&str, &[&str])] = &[
          o.user_id AND x.status = o.status)",
         &["i40"],
     ),
+    // Patterns that are made of other texts.
+    ("SELECT id FROM users WHERE name LIKE $1 || '%' ORDER BY name, id", &["tname1", "tAd_", "t", "n"]),
+    ("SELECT id FROM orders WHERE note LIKE '%' || $1 || '%' ORDER BY id LIMIT 9", &["t11", "t_"]),
+    ("SELECT count(*) FROM users WHERE name LIKE lower($1) || '%'", &["tNAME1", "tnone"]),
+    (
+        "SELECT u.id FROM users u WHERE u.id < $1 AND EXISTS (SELECT 1 FROM users x WHERE x.email LIKE 'u' || u.id || \
+         '%' AND x.id <> u.id)",
+        &["i30"],
+    ),
     // NULL as a value of a key.
     ("SELECT id FROM users WHERE email IS NULL", &[""]),
     ("SELECT count(*) FROM users WHERE age IS NULL", &[""]),

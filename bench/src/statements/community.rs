@@ -7,6 +7,7 @@
 
 use rowmill_base::Result;
 
+use super::filled_tables::{RowsOf, fill_table, make_tables};
 use super::shop::{FIRST_ORDER_S, FIRST_USER_S, MICROS, YEAR_S, moment};
 use crate::tpcc::client::{Engine, Param, RowFn, money};
 use crate::tpcc::random::{Random, last_name};
@@ -470,19 +471,8 @@ impl Community {
         under_key: &str,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
-        for table in TABLES {
-            let options = if table.has_number_key() { "" } else { under_key };
-            let create = types.iter().fold(table.create(), |create, &(from, to)| create.replace(from, to));
-            engine.execute(&format!("{create}{options}"))?;
-        }
-        let fill = |table: &Table, last: i64, rows: &dyn Fn(i64, &mut RowFn<'_>) -> Result<()>| {
-            engine.fill(table, |into| {
-                (1..=last).try_for_each(|id| {
-                    progress(1);
-                    rows(id, into)
-                })
-            })
-        };
+        make_tables(engine, &TABLES, types, under_key)?;
+        let fill = |table: &Table, last: i64, rows: &RowsOf<'_>| fill_table(engine, table, last, rows, progress);
         fill(&MEMBERS, self.members, &|id, into| self.member_row(id, into))?;
         fill(&FOLLOWS, self.members, &|id, into| self.follow_rows(id, into))?;
         fill(&POSTS, self.posts, &|id, into| self.post_row(id, into))?;

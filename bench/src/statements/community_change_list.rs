@@ -18,7 +18,7 @@ pub(super) const COMMUNITY_INSERTS: &[Statement] = &[
         &[Follower, Followee, Moment(0)],
     ),
     change(
-        "follow somebody new",
+        "follow another member",
         "INSERT INTO follows (follower, followee, since, is_muted) VALUES (?, ?, ?, false) ON CONFLICT (follower, \
         followee) DO NOTHING",
         &[FreshUuid, Member, Moment(0)],
@@ -296,7 +296,7 @@ pub(super) const COMMUNITY_UPDATES: &[Statement] = &[
         &[Post],
     ),
     change(
-        "tag counted anew",
+        "tag counted again",
         "UPDATE tags SET uses = (SELECT count(*) FROM post_tags t WHERE t.tag = tags.name) WHERE name = ?",
         &[Tag],
     ),
@@ -351,7 +351,11 @@ pub(super) const COMMUNITY_UPDATES: &[Statement] = &[
         "UPDATE post_tags SET tag = tag || '!' WHERE tag = ? AND post BETWEEN ? AND ?",
         &[Tag, Post, More(200)],
     ),
-    change("setting of nobody", "UPDATE settings SET value = 'x' WHERE member = ? AND name = 'theme'", &[FreshUuid]),
+    change(
+        "setting of an unknown member",
+        "UPDATE settings SET value = 'x' WHERE member = ? AND name = 'theme'",
+        &[FreshUuid],
+    ),
 ];
 
 /// Old, double and dependent rows.

@@ -68,7 +68,7 @@ pub enum Draw {
     FamousMember,
     /// The handle of a member.
     Handle,
-    /// The UUID of a member who follows others, or of any member if the first ones that we try follow nobody.
+    /// The UUID of a member who follows others, or of any member if the first ones that we try follow no member.
     Follower,
     /// The UUID of one whom the member that was drawn last follows, or of that member if there is none.
     Followee,

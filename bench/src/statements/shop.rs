@@ -5,6 +5,7 @@
 
 use rowmill_base::Result;
 
+use super::filled_tables::{RowsOf, fill_table, make_tables};
 use crate::tpcc::client::{Engine, Param, RowFn, money};
 use crate::tpcc::random::{Random, last_name};
 use crate::tpcc::table::{Kind, Table, column, nullable};
@@ -302,19 +303,8 @@ impl Shop {
         under_key: &str,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
-        for table in TABLES {
-            let options = if table.has_number_key() { "" } else { under_key };
-            let create = types.iter().fold(table.create(), |create, &(from, to)| create.replace(from, to));
-            engine.execute(&format!("{create}{options}"))?;
-        }
-        let fill = |table: &Table, last: i64, rows: &dyn Fn(i64, &mut RowFn<'_>) -> Result<()>| {
-            engine.fill(table, |into| {
-                (1..=last).try_for_each(|id| {
-                    progress(1);
-                    rows(id, into)
-                })
-            })
-        };
+        make_tables(engine, &TABLES, types, under_key)?;
+        let fill = |table: &Table, last: i64, rows: &RowsOf<'_>| fill_table(engine, table, last, rows, progress);
         fill(&USERS, self.users, &|id, into| self.user_row(id, into))?;
         fill(&PRODUCTS, self.products(), &|id, into| self.product_row(id, into))?;
         fill(&ORDERS, self.orders, &|id, into| self.order_row(id, into))?;

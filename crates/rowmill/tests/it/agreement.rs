@@ -626,7 +626,7 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT id FROM orders WHERE user_id IS NULL AND created > $1", &["t2024-02-01T00:50:00"]),
     ("SELECT min(created), max(created) FROM orders WHERE user_id IS NULL", &[""]),
     ("SELECT u.id, o.id FROM users u JOIN orders o ON o.user_id IS NOT DISTINCT FROM u.age WHERE u.id < $1", &["i30"]),
-    // Orders that no key gives, or only a part of which a key gives.
+    // Orders that no key gives, or that a key gives in part.
     ("SELECT id, age FROM users ORDER BY age DESC NULLS LAST, id DESC LIMIT 5", &[""]),
     ("SELECT id, age FROM users ORDER BY age NULLS FIRST, id LIMIT 40", &[""]),
     (

@@ -51,9 +51,7 @@ impl Lowerer<'_> {
         let of_calls = aggregates.iter().flat_map(|(_, call)| call.arguments.iter().chain(&call.filter));
         of_calls.for_each(|expr| add_named(expr, &mut read));
         let Some(mut rows) = rows_of_table(&window.input, &read) else { return Ok(None) };
-        if !self.has_large_partitions(&rows, &window.partition, &read)? {
-            return Ok(None);
-        }
+        let Some(may_be_null) = self.large_partitions(&rows, &window.partition, &read)? else { return Ok(None) };
         let numbers = renumber(&mut rows, &mut self.columns);
         let by: HashMap<ColumnId, ScalarExpr> =
             numbers.iter().map(|(old, new)| (*old, self.columns.expr(*new))).collect();
@@ -64,10 +62,10 @@ impl Lowerer<'_> {
         };
         let mut keys = Vec::with_capacity(window.partition.len());
         let mut conditions = Vec::with_capacity(window.partition.len());
-        for key in &window.partition {
+        for (key, may_be_null) in window.partition.iter().zip(may_be_null) {
             let id = self.columns.add("", key.kind.clone());
             let operands = Box::new([key.clone(), self.columns.expr(id)]);
-            conditions.push(match self.may_be_null(key, &window.input)? {
+            conditions.push(match may_be_null {
                 true => ScalarExpr::new(DataType::Boolean, ExprOp::IsDistinct { operands, negated: true }),
                 false => {
                     let [left, right] = *operands;
@@ -78,7 +76,6 @@ impl Lowerer<'_> {
         }
         let aggregates = aggregates.into_iter().map(|(id, mut call)| {
             call.arguments.iter_mut().chain(&mut call.filter).for_each(|expr| substitute(expr, &by));
-            call.order.clear();
             (id, call)
         });
         let aggregates = aggregates.collect();
@@ -87,8 +84,14 @@ impl Lowerer<'_> {
         Ok(Some(self.lower(&join, needed)?))
     }
 
-    /// Whether there are many rows, and partitions have several of them.
-    fn has_large_partitions(&mut self, rows: &Logical, partition: &[ScalarExpr], read: &ColumnSet) -> Result<bool> {
+    /// For each expression of a partition, whether it may be NULL. Returns `None` if there are few rows, or if partitions
+    /// have few of them.
+    fn large_partitions(
+        &mut self,
+        rows: &Logical,
+        partition: &[ScalarExpr],
+        read: &ColumnSet,
+    ) -> Result<Option<Vec<bool>>> {
         let mark = self.mark();
         let lowered = self.lower(rows, read)?;
         let lowered = self.settled(lowered, read)?;
@@ -98,20 +101,10 @@ impl Lowerer<'_> {
             true => 1.0,
             false => self.estimator.group_count(lowered.node(), &keys, &|id| lowered.position(ColumnId(id))),
         };
+        let may_be_null = |key: &ScalarExpr| key.as_column().is_none_or(|id| self.is_nullable(ColumnId(id), &lowered));
+        let may_be_null = partition.iter().map(may_be_null).collect();
         self.undo(mark);
-        Ok(count >= ROWS_MIN && groups * PARTITION_ROWS_MIN <= count)
-    }
-
-    /// Whether an expression over the rows of a plan may be NULL.
-    fn may_be_null(&mut self, expr: &ScalarExpr, rows: &Logical) -> Result<bool> {
-        let Some(id) = expr.as_column().map(ColumnId) else { return Ok(true) };
-        let mark = self.mark();
-        let read: ColumnSet = std::iter::once(id).collect();
-        let lowered = self.lower(rows, &read)?;
-        let lowered = self.settled(lowered, &read)?;
-        let is_nullable = self.is_nullable(id, &lowered);
-        self.undo(mark);
-        Ok(is_nullable)
+        Ok((count >= ROWS_MIN && groups * PARTITION_ROWS_MIN <= count).then_some(may_be_null))
     }
 }
 

@@ -722,9 +722,7 @@ impl<'p> ProgramBuilder<'p> {
                 if matches!(condition.op, ExprOp::InList { .. }) && !is_cut {
                     return None;
                 }
-                listed.rows += rows;
-                listed.cost += cost;
-                listed.reads.push(read);
+                listed.add(read, rows, cost);
             }
             Some((listed, at))
         })
@@ -754,9 +752,7 @@ impl<'p> ProgramBuilder<'p> {
             if !matches!(&read.output, ReadOutput::Rows(output) if output.limit.is_some()) {
                 return None;
             }
-            listed.rows += rows;
-            listed.cost += cost;
-            listed.reads.push(read);
+            listed.add(read, rows, cost);
         }
         Some(listed)
     }
@@ -766,9 +762,7 @@ impl<'p> ProgramBuilder<'p> {
         let mut listed = ListedReads::default();
         for (plan, columns) in &of.inputs {
             let read = self.read(&Stage::of(plan, &self.definitions)?, known, row, columns)?;
-            listed.rows += read.rows;
-            listed.cost += read.cost;
-            listed.reads.push(read.read);
+            listed.add(read.read, read.rows, read.cost);
         }
         let kinds = |read: &ReadPlan| read.output().iter().map(SqlType::arrow).collect::<Vec<_>>();
         let columns: Vec<_> = of.columns.iter().map(|id| self.definitions.kind(*id)).collect();
@@ -796,6 +790,14 @@ pub(super) struct ListedReads {
     pub(super) reads: Vec<ReadPlan>,
     pub(super) rows: f64,
     pub(super) cost: f64,
+}
+
+impl ListedReads {
+    fn add(&mut self, read: ReadPlan, rows: f64, cost: f64) {
+        self.rows += rows;
+        self.cost += cost;
+        self.reads.push(read);
+    }
 }
 
 /// The rows of a lookup whose source is not a table.

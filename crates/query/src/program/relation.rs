@@ -126,16 +126,20 @@ impl<'p> JoinedSources<'p> {
             let RelationSource::OuterRow(columns) = source else { continue };
             let is_own = |id: usize| columns.contains(&ColumnId(id));
             for column in *columns {
-                let known = |condition: &ScalarExpr| {
-                    let (left, right, _) = equality(condition)?;
+                let known = |condition: &ScalarExpr, is_null_safe: bool| {
+                    let (left, right, _) = equality(condition).filter(|(.., safe)| *safe == is_null_safe)?;
                     let (left, right) = (left.as_column()?, right.as_column()?);
                     let other = if left == column.0 { right } else { left };
                     let names = [left, right].contains(&column.0) && !is_own(other);
                     let is_alike = definitions.kind(ColumnId(other)) == definitions.kind(*column);
                     (names && is_alike).then_some(ColumnId(other))
                 };
-                let mut conditions = relation.conditions.iter().enumerate();
-                let (at, other) = conditions.find_map(|(at, condition)| Some((at, known(condition)?)))?;
+                let find = |is_null_safe: bool| {
+                    let mut conditions = relation.conditions.iter().enumerate();
+                    conditions.find_map(|(at, condition)| Some((at, known(condition, is_null_safe)?)))
+                };
+                // A plain equality beside a NULL-safe one leaves out NULL, so it must stay.
+                let (at, other) = find(true).or_else(|| find(false))?;
                 relation.conditions.remove(at);
                 let other = definitions.column(other);
                 let by = HashMap::from([(*column, other.clone())]);

@@ -609,6 +609,11 @@ const QUERIES: &[(&str, &[&str])] = &[
          o.user_id AND x.status = o.status)",
         &["i40"],
     ),
+    (
+        "SELECT u.id, q.n FROM users u JOIN orders o ON o.id = u.id LEFT JOIN LATERAL (SELECT count(*) AS n FROM lines \
+         l WHERE l.order_id > u.age AND u.age = o.user_id) AS q ON q.n > 0 OR u.age IS NULL WHERE u.id < $1",
+        &["i60"],
+    ),
     // Patterns that are made of other texts.
     ("SELECT id FROM users WHERE name LIKE $1 || '%' ORDER BY name, id", &["tname1", "tAd_", "t", "n"]),
     ("SELECT id FROM orders WHERE note LIKE '%' || $1 || '%' ORDER BY id LIMIT 9", &["t11", "t_"]),

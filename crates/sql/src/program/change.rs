@@ -158,9 +158,6 @@ impl ProgramCompiler<'_> {
         values: &ValueRows<'_>,
     ) -> Result<Option<InsertedRows>> {
         let queried = self.queried_values(values)?;
-        if queried.is_some() && values.rows.len() > 1 {
-            return Ok(None);
-        }
         let mut inserted = InsertedRows { rows: Vec::new(), source: None, sequences: Vec::new() };
         for (number, given) in values.rows.iter().enumerate() {
             let mut scalars = Vec::with_capacity(row.columns.len());
@@ -195,11 +192,11 @@ impl ProgramCompiler<'_> {
         Ok(Some(inserted))
     }
 
-    /// Reads the values of a `VALUES` list that have subqueries, in one query of one row. Returns `None` if there are
-    /// none, or if the query has no program.
+    /// Reads the values of the only row of a `VALUES` list that have subqueries, in one query. Returns `None` if there
+    /// are none, if there are more rows, or if the query has no program.
     fn queried_values(&self, values: &ValueRows<'_>) -> Result<Option<QueriedValues>> {
-        let cells = values.rows.iter().flat_map(|row| row.iter());
-        let exprs: Vec<&ast::Expr> = cells.filter(|cell| has_query(*cell)).collect();
+        let [row] = &values.rows[..] else { return Ok(None) };
+        let exprs: Vec<&ast::Expr> = row.iter().filter(|cell| has_query(*cell)).collect();
         if exprs.is_empty() {
             return Ok(None);
         }

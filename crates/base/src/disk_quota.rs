@@ -83,6 +83,13 @@ impl DiskCharge {
         Ok(())
     }
 
+    /// Gives back the space beyond `file_bytes`, which must not be in use.
+    pub fn shrink_to(&mut self, file_bytes: u64) {
+        let less = self.bytes.saturating_sub(file_bytes.next_multiple_of(DISK_PAGE_BYTES));
+        self.quota.account.give_back(less);
+        self.bytes -= less;
+    }
+
     /// Keeps the charge for ever, because the file could not be removed.
     pub fn keep(mut self) {
         self.bytes = 0;
@@ -113,6 +120,9 @@ mod tests {
         assert!(error.hint_text().is_some_and(|hint| hint.contains("temp_disk_limit")));
         drop(sort);
         group.grow_to(5000).expect("room again");
+        group.shrink_to(4000);
+        assert_eq!(quota.used_bytes(), 4096);
+        group.grow_to(5000).expect("a page more");
         assert_eq!((quota.used_bytes(), quota.peak_bytes()), (8192, 8192));
         group.keep();
         assert_eq!(quota.used_bytes(), 8192, "a file that is still there stays charged");

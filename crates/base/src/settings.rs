@@ -180,6 +180,13 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Flag(true),
         doc: "Whether a keyed table is analyzed by itself after a tenth of its rows were written.",
     },
+    database(number(
+        "column_copy_rows",
+        0,
+        u64::MAX >> 1,
+        100_000,
+        "Rows of a keyed table from which on it gets a column copy when queries read all of it; 0 is never.",
+    )),
     number("threads", 1, 1024, 0, "Threads that one statement may use; by default one per core."),
     number("statement_timeout_ms", 0, u64::MAX >> 1, 0, "Milliseconds a statement may run; 0 is no limit."),
     number(

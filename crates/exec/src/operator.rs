@@ -43,7 +43,9 @@ use crate::lookahead::looking_ahead;
 use crate::numbered_rows::{NumberedRows, numbers_all_rows};
 use crate::ordered_join::{OrderRules, OrderedJoinRequest, ordered_join};
 use crate::project::{Project, Projected};
-use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text};
+use crate::scan::{
+    Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text, reads_most_rows,
+};
 use crate::series::{Series, SeriesRequest};
 use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
@@ -143,7 +145,11 @@ impl Builder {
         let temp = self.temp.metered(&operator.spilled);
         let source: Arc<dyn BatchSource> = match node {
             Node::Scan(scan) => {
-                let ready = TableScan::new(Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish))?;
+                let (table, request) = (Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish));
+                let ready = match self.column_copy(scan, wish) {
+                    Some(copy) => TableScan::with_copy(table, copy, request)?,
+                    None => TableScan::new(table, request)?,
+                };
                 operator = Operator::of_scan(&ready.metrics);
                 self.with_engine_types(ready.source, scan)
             }
@@ -449,10 +455,9 @@ impl Builder {
             _ => (None, self.columnar_scan(node)),
         };
         // Of a few first rows, the scan itself reads other columns late.
-        let Some(scan) = scan.filter(|_| rows.is_none_or(|rows| skip + rows > TOP_ROWS_OF_SORT_MAX)) else {
-            return Ok(None);
-        };
-        let table = &self.tables[scan.table];
+        let scan = scan.filter(|_| rows.is_none_or(|rows| skip + rows > TOP_ROWS_OF_SORT_MAX));
+        let Some((scan, table)) = scan else { return Ok(None) };
+        let table = &table;
         let columns = match exprs {
             Some(exprs) => exprs.iter().map(|expr| self.projected(*expr)).collect(),
             None => (0..scan.columns.len()).map(Projected::Column).collect(),
@@ -488,16 +493,15 @@ impl Builder {
         let Node::Sort { input: grouping, keys, skip: 0, rows: None, .. } = &*fill.input else { return Ok(None) };
         let Node::Group { input, group, schema, rows } = &**grouping else { return Ok(None) };
         let is_in_order = keys.iter().map(|key| key.column).eq(fill.keys.iter().copied().chain([fill.bucket]));
-        let Some(scan) = self.columnar_scan(input).filter(|_| is_in_order && fill.origin.is_none()) else {
-            return Ok(None);
-        };
+        let scan = self.columnar_scan(input).filter(|_| is_in_order && fill.origin.is_none());
+        let Some((_, table)) = scan else { return Ok(None) };
         if adapted(group, schema, &self.functions)?.is_some() {
             return Ok(None);
         }
         let resources = (broker.clone(), temp.clone());
         let request = self.group_request(input, (group, schema), &self.functions, Wish::All, resources);
         let metrics = Arc::clone(&request.metrics);
-        let slices = GroupSlices::of(&self.tables[scan.table], &request, (*rows, FILLED_GROUPS_MIN))?;
+        let slices = GroupSlices::of(&table, &request, (*rows, FILLED_GROUPS_MIN))?;
         let Some(slices) = slices.filter(|slices| slices.key() == fill.bucket) else { return Ok(None) };
         let below = |input: Operator| Operator { inputs: vec![input], ..Operator::default() };
         operator.inputs.push(below(below(Operator::of_scan(&metrics))));
@@ -513,15 +517,14 @@ impl Builder {
         groups: Option<f64>,
         operator: &mut Operator,
     ) -> Result<Arc<dyn BatchSource>> {
-        let Some(scan) = self.columnar_scan(input) else {
-            // The key of the table yields MIN or MAX with the first row that the scan finds, so we ask for one row
-            // only.
-            if let Some((scan, key)) = self.scan_for_extreme(input, &request.group) {
-                let node = Node::Scan(scan);
-                let wish = Wish::Top { keys: &[key], rows: 1 };
-                let batches = |_: bool| self.build_below(&node, wish, operator);
-                return group_batches(batches, request, |column| input.is_nullable(column));
-            }
+        // The key of the table yields MIN or MAX with the first row that the scan finds, so we ask for one row only.
+        if let Some((scan, key)) = self.scan_for_extreme(input, &request.group) {
+            let node = Node::Scan(scan);
+            let wish = Wish::Top { keys: &[key], rows: 1 };
+            let batches = |_: bool| self.build_below(&node, wish, operator);
+            return group_batches(batches, request, |column| input.is_nullable(column));
+        }
+        let Some((_, table)) = self.columnar_scan(input) else {
             let batches = |only_counts: bool| {
                 let wish = if only_counts { Wish::Presence } else { Wish::All };
                 self.build_below(input, wish, operator)
@@ -530,10 +533,10 @@ impl Builder {
         };
         // The grouping reads the blocks of the table itself, so no scan operator runs between them.
         operator.inputs.push(Operator::of_scan(&request.metrics));
-        if let Some(slices) = GroupSlices::of(&self.tables[scan.table], &request, (groups, SLICED_GROUPS_MIN))? {
+        if let Some(slices) = GroupSlices::of(&table, &request, (groups, SLICED_GROUPS_MIN))? {
             return Ok(SlicedGroup::new(slices));
         }
-        group_table(&self.tables[scan.table], request)
+        group_table(&table, request)
     }
 
     /// The scan and the order whose first row has the result of a MIN or MAX over a keyed table. NULLs are excluded by
@@ -552,12 +555,28 @@ impl Builder {
         Some((scan, key))
     }
 
-    /// The scan node whose table a grouping can read block by block, if `node` is one.
-    fn columnar_scan<'n>(&self, node: &'n Node) -> Option<&'n Scan> {
-        match node {
-            Node::Scan(scan) if self.tables[scan.table].keyed().is_none() && !scan.row_number => Some(scan),
-            _ => None,
+    /// The scan of a table that a grouping or sort can read block by block, if `node` is one, and the table.
+    fn columnar_scan<'n>(&self, node: &'n Node) -> Option<(&'n Scan, Arc<dyn TableSource>)> {
+        let Node::Scan(scan) = node else { return None };
+        let table = &self.tables[scan.table];
+        match table.keyed() {
+            None if !scan.row_number => Some((scan, Arc::clone(table))),
+            None => None,
+            Some(_) => Some((scan, self.column_copy(scan, Wish::All)?)),
         }
+    }
+
+    /// The column copy of a keyed table, if there is one and if the scan should read it instead of the rows. Row
+    /// numbers of keyed tables are keys, which the copy does not have.
+    fn column_copy(&self, scan: &Scan, wish: Wish<'_>) -> Option<Arc<dyn TableSource>> {
+        let table = &self.tables[scan.table];
+        let keyed = table.keyed().filter(|_| !scan.row_number)?;
+        if !reads_most_rows(&**table, &self.scan_request(scan, wish)) {
+            return None;
+        }
+        // Asked for once, because the question counts as a read of the table and the answer may change.
+        let mut copies = self.column_copies.lock();
+        copies.entry(scan.table).or_insert_with(|| keyed.column_copy()).clone()
     }
 
     fn group_request(
@@ -569,6 +588,7 @@ impl Builder {
         (broker, temp): (Broker, TempSpace),
     ) -> GroupRequest {
         let scan = self.columnar_scan(input);
+        let scan = scan.map(|(scan, _)| scan);
         let (mut group, functions) = own_functions(group, functions, scan.map(|scan| &*scan.columns));
         if let Some(scan) = scan {
             group.predicates = scan.predicates.clone();

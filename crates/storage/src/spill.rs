@@ -12,6 +12,7 @@
 //! - `writer`, `section`: write and read.
 //! - `batches`: frames with batches of rows.
 //! - `named_file`: a temporary file with a path, for readers that take one.
+//! - `column_files`: temporary column files, for blocks.
 //! - `overflow`: memory that goes on in a temporary file.
 //!
 //! A flush of few bytes is not worth a file, because a file costs some system calls. The writer therefore gathers
@@ -22,6 +23,7 @@
 //! can tell the folders of dead processes, and removes them.
 
 mod batches;
+mod column_files;
 mod file;
 mod folder;
 mod frame;
@@ -34,6 +36,7 @@ mod tests;
 mod writer;
 
 pub use batches::BatchCodec;
+pub use column_files::TempColumnFiles;
 pub use named_file::NamedTempFile;
 pub use section::{SectionReader, SpillSection};
 pub use space::{SpillFileInfo, SpillMeter, TempSpace};

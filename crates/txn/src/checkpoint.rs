@@ -240,7 +240,8 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     parts.put(manifest::META_KEY, engine.ids().meta().encode());
     parts.put(LOG_POSITION_KEY, manifest::encode_position(latest.log_end));
     let keyed = latest.keyed.store();
-    let has_keyed = latest.keyed.commit() != stored.keyed.commit() || !dropped_indexes(stored, &latest).is_empty();
+    let drops_indexes = !dropped_indexes(stored, &latest).is_empty();
+    let has_keyed = latest.keyed.commit() != stored.keyed.commit() || drops_indexes;
     let before = Arc::clone(&keyed.current());
     if has_keyed {
         // The write replaces keyed rows, so older snapshots need a read that keeps the state of now.
@@ -271,7 +272,11 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     // This state is only compared with, so it must keep neither versions nor an older state of the base.
     *stored = Arc::new(latest.with_keyed(keyed.unread_state(keyed_commit)));
     drop((before, latest));
-    stored.keyed.store().forget();
+    let keyed = stored.keyed.store();
+    keyed.forget();
+    if drops_indexes {
+        keyed.column_copies().tidy();
+    }
     let mut times = engine.stored().times.lock();
     let last = begun.elapsed();
     engine.stored().schedule.note_done(last);

@@ -116,6 +116,8 @@ impl ChangedEntries {
                 let Some(index) = self.indexes.next() else { return };
                 let head = index_head(index);
                 let (after, to) = self.commits;
+                // After the checkpoint the versions of these rows may be dropped.
+                self.store.column_copies().note_changes(&self.store, index, (after, to));
                 self.current = Some((head, VersionCursor::changes(KeyRange::of_prefix(&head), after, to)));
                 continue;
             };

@@ -24,6 +24,7 @@ use crate::base::{BaseKind, MemoryBase, OrderedBase};
 use crate::bell::Background;
 use crate::catalog::Catalog;
 use crate::checkpoint::{self, InBase};
+use crate::column_copies;
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
 use crate::directory::{check_no_foreign_files, make_directory};
 use crate::expire::{self, ExpiredRows, ExpiryReports};
@@ -261,6 +262,7 @@ impl Engine {
             engine.try_reap()?;
             merge::start(&engine.merger, &engine.core)?;
             expire::start(&engine.expirer, &engine.core)?;
+            column_copies::start(&engine.core)?;
         }
         if engine.journal.log().is_some() {
             checkpoint::start(&engine.checkpointer, &engine.core)?;
@@ -334,6 +336,9 @@ impl Drop for Engine {
         core.refreshes.forget_bases();
         core.merger.stop();
         core.expirer.stop();
+        if !core.read_only {
+            core.latest().keyed.store().column_copies().close();
+        }
         core.checkpointer.stop();
         // If this checkpoint fails, nothing is lost: the next opening replays the log.
         let _ = checkpoint::checkpoint(core);
@@ -394,6 +399,9 @@ impl Core {
             self.temp.quota().set_limit_bytes(settings.number("temp_disk_limit"));
         }
         self.temp.set_file_bytes_min(settings.number("spill_file_bytes_min"));
+        if name.eq_ignore_ascii_case("column_copy_rows") && !self.read_only {
+            self.latest().keyed.store().column_copies().set_rows_min(settings.number("column_copy_rows"));
+        }
         if name.eq_ignore_ascii_case("temp_directory") {
             self.temp.set_folder(temp_folder(self.path.as_deref().filter(|_| !self.read_only), &settings));
         }
@@ -659,6 +667,11 @@ impl Core {
 
     pub(crate) fn small_block_rows(&self) -> usize {
         self.settings.read().number("small_block_rows") as usize
+    }
+
+    /// Lets a query that reads a whole keyed table wait until the table has a column copy. For tests.
+    pub fn wait_for_column_copies(&self) {
+        self.latest().keyed.store().column_copies().make_readers_wait();
     }
 
     /// The refreshes of materialized views in this process.

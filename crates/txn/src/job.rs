@@ -21,6 +21,8 @@ pub(crate) enum Job {
     Refresh,
     /// Makes statistics of tables that have changed.
     Analyze,
+    /// Makes column copies of keyed tables.
+    Copy,
 }
 
 impl Job {
@@ -34,6 +36,7 @@ impl Job {
             Job::Expire => "rowmill-expire",
             Job::Refresh => "rowmill-refresh",
             Job::Analyze => "rowmill-analyze",
+            Job::Copy => "rowmill-copy",
         }
     }
 
@@ -51,8 +54,8 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Job; 7] =
-        [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Expire, Job::Refresh, Job::Analyze];
+    const ALL: [Job; 8] =
+        [Job::Segments, Job::Sync, Job::Merge, Job::Checkpoint, Job::Expire, Job::Refresh, Job::Analyze, Job::Copy];
 
     #[test]
     fn every_job_is_on_the_page_about_durability() {

@@ -32,6 +32,7 @@
 //!   `back_pressure`: writers that wait for checkpoints. `space_return`: space that is given back.
 //! - `recovery`, `replay`: from base and log to a state.
 //! - `analyze`, `auto_analyze`: statistics of keyed tables, on request and by themselves.
+//! - `column_copies`: copies of keyed tables in columns, for queries that read all rows.
 //! - `backup`, `vacuum`, `check`, `held_back`, `disk_use`, `status`, `table_order`: copies of a database, its free
 //!   space, its consistency, its readers, the use of its bytes, its log, and the order of its time tables.
 
@@ -49,6 +50,7 @@ mod check;
 mod checkpoint;
 mod checkpoint_schedule;
 mod codec;
+mod column_copies;
 mod column_files;
 mod comments;
 mod commit;

@@ -19,6 +19,8 @@ use crate::shared::SharedRows;
 /// Builds the operators of a plan, or of one round of a recursive query in it.
 pub(super) struct Builder {
     pub(super) tables: Vec<Arc<dyn TableSource>>,
+    /// The column copies of keyed tables that were asked for, by table.
+    pub(super) column_copies: Mutex<BTreeMap<usize, Option<Arc<dyn TableSource>>>>,
     pub(super) functions: Vec<Arc<dyn VectorFunction>>,
     pub(super) foreign: BTreeMap<usize, Arc<dyn BatchSource>>,
     pub(super) batch_rows: usize,
@@ -57,6 +59,7 @@ impl Builder {
     pub(super) fn new(environment: &Environment<'_>) -> Builder {
         Builder {
             tables: environment.tables.to_vec(),
+            column_copies: Mutex::default(),
             functions: environment.functions.to_vec(),
             foreign: environment.foreign.clone(),
             batch_rows: environment.batch_rows,
@@ -81,6 +84,7 @@ impl Builder {
         built.retain(|_, built| !built.reads_rounds.contains(&number));
         Builder {
             tables: self.tables.clone(),
+            column_copies: Mutex::new(self.column_copies.lock().clone()),
             functions: self.functions.clone(),
             foreign: self.foreign.clone(),
             batch_rows: self.batch_rows,

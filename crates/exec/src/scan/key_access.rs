@@ -61,7 +61,8 @@ pub(super) struct KeyAccess {
     pub(super) backward: Option<bool>,
     /// The estimated number of rows that are read.
     pub(super) rows: f64,
-    cost: f64,
+    /// The cost, counted in rows that are read in order.
+    pub(super) cost: f64,
 }
 
 /// Reads the rows by one key, with a plan for each alternative.

@@ -36,8 +36,9 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
-use self::keyed::KeyedScan;
 pub use self::keyed::access_text;
+pub(crate) use self::keyed::reads_most_rows;
+use self::keyed::{KeyedScan, can_be_narrowed};
 use self::offered::{OfferedFilters, RowValues};
 use self::part::{PartOrigin, Parts, ScanPart, SharedBlock};
 pub(crate) use self::place::{PartOfTable, TablePart, TablePlace};
@@ -110,7 +111,7 @@ impl Scan {
     pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Scan> {
         Ok(match source.keyed() {
             Some(_) => {
-                let scan = KeyedScan::new(source, request)?;
+                let scan = KeyedScan::new(source, None, request)?;
                 Scan { metrics: Arc::clone(scan.metrics()), source: scan }
             }
             None => {
@@ -118,6 +119,19 @@ impl Scan {
                 Scan { metrics: Arc::clone(scan.metrics()), source: scan }
             }
         })
+    }
+
+    /// Prepares a scan of a keyed table that has the column copy `copy`; reads no rows.
+    pub(crate) fn with_copy(
+        source: Arc<dyn TableSource>,
+        copy: Arc<dyn TableSource>,
+        request: ScanRequest,
+    ) -> Result<Scan> {
+        if !can_be_narrowed(&*source, &request) {
+            return Scan::new(copy, request);
+        }
+        let scan = KeyedScan::new(source, Some(copy), request)?;
+        Ok(Scan { metrics: Arc::clone(scan.metrics()), source: scan })
     }
 }
 
@@ -146,17 +160,22 @@ impl fmt::Debug for TableScan {
 impl TableScan {
     /// Prepares the scan. Reads zone maps, but no rows.
     pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
-        TableScan::prepared(source, request, false)
+        TableScan::measured(source, request, false, Arc::default())
     }
 
     /// Prepares a scan whose last column has the [`TablePlace`] of each row (UInt64). All rows of a batch are of one
     /// part of the table, and ascend.
     pub(crate) fn with_places(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
-        TableScan::prepared(source, request, true)
+        TableScan::measured(source, request, true, Arc::default())
     }
 
-    fn prepared(source: Arc<dyn TableSource>, request: ScanRequest, has_places: bool) -> Result<Arc<Self>> {
-        let metrics = ScanMetrics::default();
+    /// Prepares the scan, which adds to `metrics`.
+    fn measured(
+        source: Arc<dyn TableSource>,
+        request: ScanRequest,
+        has_places: bool,
+        metrics: Arc<ScanMetrics>,
+    ) -> Result<Arc<Self>> {
         let table = Arc::clone(source.table());
         let filter = Filter::new(&*source, request.predicates.clone())?;
         let mut parts = Vec::new();
@@ -189,7 +208,7 @@ impl TableScan {
             schema,
             parts: Parts::new(parts),
             rows_left,
-            metrics: Arc::new(metrics),
+            metrics,
         }))
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Hostility {
     pub(crate) reopen: bool,
     /// Whether statements are prepared, so that they run as programs where possible.
     pub(crate) prepared: bool,
+    /// Whether a query that reads all rows of a keyed table waits until the table has a column copy.
+    pub(crate) column_copies: bool,
     /// Whether each statement runs again and again, each time with another of its requests for memory refused, before
     /// it runs without a refusal.
     pub(crate) refuses_memory: bool,
@@ -43,6 +45,7 @@ impl fmt::Display for Hostility {
             (self.in_transaction, "one transaction"),
             (self.reopen, "reopened"),
             (self.prepared, "prepared"),
+            (self.column_copies, "column copies"),
             (self.refuses_memory, "refused memory"),
         ];
         switches.iter().filter(|(on, _)| *on).try_for_each(|(_, name)| write!(f, ", {name}"))
@@ -60,6 +63,7 @@ pub(crate) fn plain() -> Hostility {
         in_transaction: false,
         reopen: false,
         prepared: false,
+        column_copies: false,
         refuses_memory: false,
     }
 }
@@ -76,7 +80,7 @@ fn all() -> Vec<Hostility> {
     let mut all = Vec::new();
     for rows_per_block in [3, 512, 1 << 19] {
         for threads in [1, 4] {
-            for bits in 0..64 {
+            for bits in 0..64_u32 {
                 let is = |bit: u32| bits >> bit & 1 == 1;
                 let (deleted_rows, old_snapshots, in_transaction, reopen) = (is(0), is(1), is(2), is(3));
                 // We delete rows in commits of their own, and closing the database ends a transaction, so these do not
@@ -91,6 +95,8 @@ fn all() -> Vec<Hostility> {
                         in_transaction,
                         reopen,
                         prepared: is(5),
+                        // With each of the others in some combinations, without twice as many of them.
+                        column_copies: bits.count_ones() % 2 == 1,
                         refuses_memory: false,
                     });
                 }
@@ -120,7 +126,7 @@ impl Hostility {
     /// All pairs of this combination's settings, each setting with its index.
     fn pairs(&self) -> impl Iterator<Item = [(usize, usize); 2]> + use<> {
         let rows = [self.small_batches, self.deleted_rows, self.old_snapshots];
-        let ways = [self.in_transaction, self.reopen, self.prepared];
+        let ways = [self.in_transaction, self.reopen, self.prepared, self.column_copies];
         let switches = rows.into_iter().chain(ways).map(usize::from);
         let settings: Vec<_> = [self.rows_per_block, self.threads].into_iter().chain(switches).enumerate().collect();
         let count = settings.len();

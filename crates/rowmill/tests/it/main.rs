@@ -8,6 +8,7 @@ mod agreement;
 mod appending;
 mod attached;
 mod backup;
+mod column_copies;
 mod damage;
 mod differential;
 mod document_parts;

@@ -92,6 +92,10 @@ impl Suite {
             true => Database::open_with(self.folder.path(), options)?,
             false => Database::memory_with(options)?,
         };
+        if self.hostility.column_copies {
+            database.engine().set("column_copy_rows", "1")?;
+            database.engine().wait_for_column_copies();
+        }
         self.connection = Some(database.connect()?);
         self.opened_at = Some(database.engine().snapshot()?.commit());
         self.database = Some(database);

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowmill_base::{Error, ErrorKind, Result};
@@ -19,7 +20,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// A folder for temporary files. Removed on drop, with everything in it.
 #[derive(Debug)]
 pub(super) struct TempFolder {
-    pub(super) disk: Box<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     /// The path and its lock; `None` for a disk that the caller made.
     locked: Option<(PathBuf, DirectoryLock)>,
 }
@@ -40,7 +41,7 @@ impl TempFolder {
             })?;
             match DirectoryLock::acquire(&path) {
                 Ok(lock) => {
-                    return Ok(TempFolder { disk: Box::new(RealDisk::new(&path)), locked: Some((path, lock)) });
+                    return Ok(TempFolder { disk: Arc::new(RealDisk::new(&path)), locked: Some((path, lock)) });
                 }
                 // Another process took the new folder for an orphan, before it was locked.
                 Err(error) if error.kind() == ErrorKind::Locked || !path.exists() => {}
@@ -55,7 +56,7 @@ impl TempFolder {
     }
 
     /// A folder on a disk that the caller made.
-    pub(super) fn on(disk: Box<dyn Disk>) -> TempFolder {
+    pub(super) fn on(disk: Arc<dyn Disk>) -> TempFolder {
         TempFolder { disk, locked: None }
     }
 }

@@ -9,10 +9,12 @@ use parking_lot::Mutex;
 use rowmill_base::{Broker, DiskQuota, Result};
 use rowmill_io::{Disk, DiskFile, MemoryDisk, OpenMode};
 
+use super::column_files::TempColumnFiles;
 use super::file::FileOnDisk;
 use super::folder::{TempFolder, remove_orphans};
 use super::named_file::NamedTempFile;
 use super::writer::SpillWriter;
+use crate::schema::TableDef;
 
 /// The most files that are open for reading at once. A process may have a limit of 64 open files, and needs some for
 /// its log and its clients.
@@ -89,7 +91,7 @@ impl TempSpace {
 
     /// Files on `disk`, of at most `limit_bytes` bytes. For tests.
     pub fn on_disk(disk: impl Disk, limit_bytes: u64) -> TempSpace {
-        TempSpace::new(TempRoot::Folder(Arc::new(TempFolder::on(Box::new(disk)))), limit_bytes)
+        TempSpace::new(TempRoot::Folder(Arc::new(TempFolder::on(Arc::new(disk)))), limit_bytes)
     }
 
     /// Files in memory, without a limit. For tests and benchmarks.
@@ -161,6 +163,11 @@ impl TempSpace {
     /// A file with a path that `owner` fills with bytes from outside.
     pub fn named_file(&self, owner: &'static str) -> Result<NamedTempFile> {
         NamedTempFile::new(self, owner)
+    }
+
+    /// Column files that `owner` fills with blocks of `table`. Their readers account for decoded values in `memory`.
+    pub fn column_files(&self, owner: &'static str, table: &TableDef, memory: &Broker) -> Result<TempColumnFiles> {
+        TempColumnFiles::new(self, owner, table, memory)
     }
 
     /// The number of a new file.

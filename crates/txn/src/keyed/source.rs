@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use rowmill_base::{Error, IndexId, Result};
+use rowmill_base::{CommitId, Error, IndexId, Result};
 use rowmill_storage::keyed::{ByteRows, KeyRange};
 use rowmill_storage::{
-    KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableStatistics, place_between,
+    KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableDef, TableSource, TableStatistics,
+    place_between,
 };
 
 use super::cursor::{CursorPlace, KeyedCursor, RowBatch};
 use super::index_scan::IndexOrder;
 use super::reader::KeyedView;
+use super::row_lookups::RowLookups;
+use super::store::KeyedStore;
 use super::table_codec::TableCodec;
 use crate::keyed_rows::{cursor, next_rows, restart};
 
@@ -40,6 +43,31 @@ impl KeyedTable {
         statistics: Option<Arc<TableStatistics>>,
     ) -> KeyedTable {
         KeyedTable { view, codec, statistics }
+    }
+
+    /// Whether the view sees nothing but commits, and no one records what is read through it.
+    pub(crate) fn sees_only_commits(&self) -> bool {
+        let reader = self.view.reader();
+        reader.own().is_none() && reader.reads().is_none()
+    }
+
+    /// The commit whose rows the view sees.
+    pub(crate) fn commit(&self) -> CommitId {
+        self.view.state().commit()
+    }
+
+    /// The definition of the table. `None` if its rows cannot be read.
+    pub(crate) fn def(&self) -> Option<Arc<TableDef>> {
+        self.codec().ok().map(|codec| Arc::clone(codec.def()))
+    }
+
+    pub(crate) fn store(&self) -> &KeyedStore {
+        self.view.state().store()
+    }
+
+    /// Looks up the rows of all keys in `lookups`.
+    pub(crate) fn look_up(&self, lookups: &mut RowLookups) -> Result<()> {
+        self.view.reader().look_up(lookups)
     }
 
     /// Counts the rows up to `rows_max`. If there are more, or if they cannot be read, returns an estimate.
@@ -146,6 +174,14 @@ impl KeyedSource for KeyedTable {
 
     fn decode(&self, keys: &[&[u8]], rows: &[&[u8]], columns: &[usize]) -> Result<Vec<ArrayRef>> {
         self.codec()?.decode(keys, rows, columns)
+    }
+
+    fn column_copy(&self) -> Option<Arc<dyn TableSource>> {
+        self.store().column_copies().rows_of(self)
+    }
+
+    fn has_column_copy(&self) -> bool {
+        self.store().column_copies().has_copy_of(self)
     }
 }
 

@@ -33,6 +33,7 @@ use super::row_counts::RowCounts;
 use super::versions_by_index::VersionsByIndex;
 use super::write_buffers::WriteBuffers;
 use super::write_set::WriteSet;
+use crate::column_copies::ColumnCopies;
 
 /// The recent versions of keyed tables, and the snapshots and states of the base that are in use.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(crate) struct KeyedStore {
     dead: DeadRanges,
     row_counts: RowCounts,
     changed_counts: ChangedCounts,
+    column_copies: ColumnCopies,
     /// The current state of the base.
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
@@ -94,6 +96,7 @@ impl KeyedStore {
             dead: DeadRanges::default(),
             row_counts: RowCounts::default(),
             changed_counts: ChangedCounts::default(),
+            column_copies: ColumnCopies::default(),
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
             in_use: Mutex::default(),
             memory: Mutex::new(memory.reservation(OWNER)),
@@ -118,6 +121,15 @@ impl KeyedStore {
     /// How many rows were written to each table.
     pub(crate) fn changed_counts(&self) -> &ChangedCounts {
         &self.changed_counts
+    }
+
+    pub(crate) fn column_copies(&self) -> &ColumnCopies {
+        &self.column_copies
+    }
+
+    /// The account of memory.
+    pub(crate) fn broker(&self) -> &Broker {
+        &self.broker
     }
 
     pub(super) fn dead(&self) -> &DeadRanges {

@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{Int32Type, Int64Type};
 use rowmill_base::{Cancel, ColumnId, ErrorKind, IndexId, SqlType, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 use rowmill_txn::keyed::{RowBatch, TableCodec};
-use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Snapshot, Transaction};
+use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Snapshot, TableSource, Transaction};
 
 use crate::history::{World, live, of_seeds};
-use crate::support::{Dice, open_at};
+use crate::support::{Dice, LiveRow, open_at, walk_source};
 
 /// The area, greater ones first, and a number.
 type Key = (Reverse<i32>, i64);
@@ -115,6 +117,25 @@ fn agree(snapshot: &Snapshot, table: TableId, model: &Model) {
         }
         assert_eq!(found, expected, "by index {index:?}, backward: {backward}");
     }
+}
+
+/// The rows of the column copy, if there is one for the snapshot.
+fn copy_agrees(snapshot: &Snapshot, table: TableId, model: &Model) {
+    let source = snapshot.table(table).expect("the table exists");
+    let Some(copy) = source.keyed().expect("a keyed table").column_copy() else { return };
+    let mut found = Model::new();
+    let each = &mut |columns: &[ArrayRef], live: &[LiveRow]| {
+        let (ids, areas) = (columns[0].as_primitive::<Int64Type>(), columns[2].as_primitive::<Int32Type>());
+        let (names, scores) = (columns[1].as_string_view(), columns[3].as_primitive::<Int64Type>());
+        for (row, _) in live {
+            let name = names.is_valid(*row).then(|| names.value(*row).to_owned());
+            let score = scores.is_valid(*row).then(|| scores.value(*row));
+            let before = found.insert((Reverse(areas.value(*row)), ids.value(*row)), (name, score));
+            assert_eq!(before, None, "a row is there twice");
+        }
+    };
+    walk_source(&*copy, each).expect("the copy is read");
+    assert_eq!(&found, model, "the column copy has other rows");
 }
 
 impl Rows {
@@ -272,6 +293,12 @@ impl World for Rows {
 
     fn check(&self, snapshot: &Snapshot, expected: &Model) {
         agree(snapshot, self.table, expected);
+        // In some histories, queries read column copies.
+        if self.engine.rows_per_block() != 300 {
+            self.engine.set("column_copy_rows", "1").expect("a setting");
+            self.engine.wait_for_column_copies();
+            copy_agrees(snapshot, self.table, expected);
+        }
         if self.steps.is_multiple_of(9) {
             let checked = self.engine.check(&Cancel::new()).expect("a check");
             assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");

@@ -3,6 +3,7 @@
 
 mod backup;
 mod check;
+mod column_copies;
 mod conflicts;
 mod crash;
 mod damage;

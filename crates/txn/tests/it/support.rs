@@ -66,7 +66,11 @@ pub(crate) type LiveRow = (usize, u64);
 /// Goes through the live rows of a table: `each` gets all columns of a block or run, and those of its rows that are
 /// live.
 pub(crate) fn walk(snapshot: &Snapshot, table: TableId, each: &mut dyn FnMut(&[ArrayRef], &[LiveRow])) -> Result<()> {
-    let table = snapshot.table(table).expect("the table exists");
+    walk_source(&*snapshot.table(table).expect("the table exists"), each)
+}
+
+/// Goes through the live rows of blocks and runs, as [`walk`] does.
+pub(crate) fn walk_source(table: &dyn TableSource, each: &mut dyn FnMut(&[ArrayRef], &[LiveRow])) -> Result<()> {
     let def = Arc::clone(table.table());
     let mut count = 0;
     let mut part = |columns: Vec<ArrayRef>, number: &dyn Fn(usize) -> u64, deleted: &dyn Fn(u32) -> bool| {

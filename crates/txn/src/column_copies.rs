@@ -1,0 +1,260 @@
+//! Column copies of keyed tables. A keyed table that queries read as a whole gets a copy of its rows in blocks of
+//! columns, and these queries then work as on a columnar table.
+//!
+//! ```text
+//! rows of a keyed table ── the job, at commit C ──► blocks ─── without changed rows ──┐
+//!                                                                                     ├──► rows at commit S
+//! keys that commits after C have changed ── rows of these keys at S ──► one open run ─┘
+//! ```
+//!
+//! - `column_copy`: one copy: how it is made, and its rows at a commit.
+//! - `changed_keys`: the keys that have changed since.
+//! - `key_list`: the keys of a block, compressed, to find the positions of changed rows.
+//!
+//! A copy is a cache: it is in temporary files, and the process that has made it is the only one that reads it. So it
+//! needs no format that lasts, no recovery, and no work when a transaction commits. Changed keys are found in two
+//! places. The versions in memory have all changes that the base does not have yet. Before a checkpoint lets the
+//! versions be dropped, it notes their keys with the copy ([`ColumnCopies::note_changes`]).
+//!
+//! A table gets a copy when its rows were read [`READS_MIN`] times by queries that read all of it. It gets another one
+//! when queries have read as many changed rows again beside the copy. So a copy costs a fixed share of the reads that
+//! asked for it, however often the rows change.
+//!
+//! A table is identified by its primary index, which changes with TRUNCATE.
+
+mod changed_keys;
+mod column_copy;
+mod key_list;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rowmill_base::{Cancel, CommitId, IndexId, Result};
+use rowmill_storage::{KeyedSource, TableDef, TableSource};
+
+use self::changed_keys::ChangedKeys;
+use self::column_copy::ColumnCopy;
+use crate::background_pace::at_background_pace;
+use crate::bell::Background;
+use crate::catalog::Catalog;
+use crate::engine::Core;
+use crate::job::Job;
+use crate::keyed::KeyedTable;
+use crate::keyed::store::KeyedStore;
+
+/// How often the rows of a table must have been read before a copy is made. Making one takes as long as about five
+/// reads of the rows; a read of the copy takes a tenth of one.
+const READS_MIN: u64 = 2;
+
+/// A copy is of use while at most one part in this many of the rows has changed. A changed row costs about ten times as
+/// much as a row that is read in order, because its key is looked up in the copy and in the table, but only for the
+/// first query that sees the change. After that it takes memory.
+const CHANGED_SHARE: u64 = 16;
+
+/// The time for which a reader waits for a copy, where readers wait at all.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The copies of all keyed tables of a process.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnCopies {
+    tables: Mutex<HashMap<IndexId, CopyOfTable>>,
+    /// The setting `column_copy_rows`. 0 also if no job makes copies.
+    rows_min: AtomicU64,
+    /// Whether a reader waits until its table has a copy.
+    is_waited_for: AtomicBool,
+    /// Signals that the job has made, or has failed to make, a copy that was wanted, or that its table is gone.
+    is_made: Condvar,
+    job: Background,
+}
+
+/// What is known of the copy of one table.
+#[derive(Debug)]
+struct CopyOfTable {
+    def: Arc<TableDef>,
+    /// The rows that queries have read from the table since its copy was begun.
+    rows_read: u64,
+    is_wanted: bool,
+    copy: Option<Arc<ColumnCopy>>,
+    /// The keys that change while another copy is being made.
+    being_made: Option<Arc<ChangedKeys>>,
+}
+
+impl ColumnCopies {
+    /// The rows of `table` in columns, at the commit that its view sees, if they cost less to read than the rows. The
+    /// caller must be about to read most rows of the table: the call counts as such a read.
+    pub(crate) fn rows_of(&self, table: &KeyedTable) -> Option<Arc<dyn TableSource>> {
+        let rows_min = self.rows_min.load(Ordering::Relaxed);
+        if rows_min == 0 || !table.sees_only_commits() {
+            return None;
+        }
+        let def = table.def()?;
+        let rows = table.rows_about();
+        if rows < rows_min {
+            return None;
+        }
+        let index = def.keyed.as_ref()?.index;
+        let found = self.current(index, &def).and_then(|copy| copy.rows_at(table));
+        let rows_read = found.as_ref().map_or(rows, |found| found.changed_rows());
+        self.note_read(index, &def, rows_read, rows);
+        if found.is_none() && self.is_waited_for.load(Ordering::Relaxed) {
+            self.wait_for(index);
+            return Some(Arc::new(self.current(index, &def)?.rows_at(table)?));
+        }
+        Some(Arc::new(found?))
+    }
+
+    /// Whether [`ColumnCopies::rows_of`] would find a copy. Does not count as a read.
+    pub(crate) fn has_copy_of(&self, table: &KeyedTable) -> bool {
+        let copy_of = |def: Arc<TableDef>| self.current(def.keyed.as_ref()?.index, &def);
+        table.sees_only_commits() && table.def().and_then(copy_of).is_some_and(|copy| copy.rows_at(table).is_some())
+    }
+
+    fn current(&self, index: IndexId, def: &TableDef) -> Option<Arc<ColumnCopy>> {
+        let tables = self.tables.lock();
+        tables.get(&index)?.copy.clone().filter(|copy| copy.is_of(def))
+    }
+
+    /// Notes that a query reads `rows_read` rows of a table that has about `rows` rows. If queries have read enough, the
+    /// job makes another copy.
+    fn note_read(&self, index: IndexId, def: &Arc<TableDef>, rows_read: u64, rows: u64) {
+        let mut tables = self.tables.lock();
+        let of_table = tables.entry(index).or_insert_with(|| CopyOfTable {
+            def: Arc::clone(def),
+            rows_read: 0,
+            is_wanted: false,
+            copy: None,
+            being_made: None,
+        });
+        of_table.def = Arc::clone(def);
+        of_table.rows_read += rows_read;
+        let is_waited_for = self.is_waited_for.load(Ordering::Relaxed) && rows_read >= rows;
+        let is_due = of_table.rows_read >= READS_MIN * rows || is_waited_for;
+        if is_due && of_table.being_made.is_none() && !std::mem::replace(&mut of_table.is_wanted, true) {
+            self.job.ring();
+        }
+    }
+
+    /// Waits until no copy of a table is wanted.
+    fn wait_for(&self, index: IndexId) {
+        let mut tables = self.tables.lock();
+        let until = Instant::now() + WAIT_MAX;
+        let is_awaited = |of_table: &CopyOfTable| of_table.is_wanted || of_table.being_made.is_some();
+        while tables.get(&index).is_some_and(is_awaited) && !self.is_made.wait_until(&mut tables, until).timed_out() {}
+    }
+
+    /// Lets each reader of a whole table wait for a copy, and uses a copy however many rows have changed. For tests.
+    pub(crate) fn make_readers_wait(&self) {
+        self.is_waited_for.store(true, Ordering::Relaxed);
+    }
+
+    /// The most rows that may change before a copy of `rows` rows is of no use any more.
+    fn changed_max(&self, rows: u64) -> u64 {
+        if self.is_waited_for.load(Ordering::Relaxed) { u64::MAX } else { rows / CHANGED_SHARE }
+    }
+
+    /// Changes the number of rows from which on tables get copies. With 0, no table has one.
+    pub(crate) fn set_rows_min(&self, rows: u64) {
+        self.rows_min.store(rows, Ordering::Relaxed);
+        if rows == 0 {
+            self.tables.lock().clear();
+            self.is_made.notify_all();
+        }
+    }
+
+    /// Notes the rows of an index that commits after `after`, up to `to`, have changed, if the table has a copy. A
+    /// checkpoint must call this before versions of these rows are dropped.
+    pub(crate) fn note_changes(&self, store: &KeyedStore, index: IndexId, (after, to): (CommitId, CommitId)) {
+        let noting: Vec<Arc<ChangedKeys>> = {
+            let mut tables = self.tables.lock();
+            let Some(of_table) = tables.get_mut(&index) else { return };
+            // A copy whose rows have changed too much is of no use any more.
+            of_table.copy = of_table.copy.take().filter(|copy| !copy.changed().are_too_many());
+            let of_copy = of_table.copy.iter().map(|copy| copy.changed());
+            of_copy.chain(&of_table.being_made).cloned().collect()
+        };
+        noting.iter().for_each(|changed| changed.note(store, index, (after, to)));
+    }
+
+    /// Lets the job drop the copies of tables that are gone.
+    pub(crate) fn tidy(&self) {
+        if !self.tables.lock().is_empty() {
+            self.job.ring();
+        }
+    }
+
+    /// Drops the copies of all tables that are not in `catalog`.
+    fn keep_only_those_of(&self, catalog: &Catalog) {
+        let is_there = |index: IndexId, def: &TableDef| {
+            let keyed = catalog.table_by_id(def.id).and_then(|table| table.keyed.as_ref());
+            keyed.is_some_and(|keyed| keyed.index == index)
+        };
+        self.tables.lock().retain(|index, of_table| is_there(*index, &of_table.def));
+        self.is_made.notify_all();
+    }
+
+    /// Stops the job and drops all copies.
+    pub(crate) fn close(&self) {
+        self.rows_min.store(0, Ordering::Relaxed);
+        self.job.stop();
+        self.tables.lock().clear();
+    }
+
+    /// A table whose copy is wanted. Its changes are noted from now on.
+    fn next_wanted(&self, limit: impl Fn(&TableDef) -> u64) -> Option<(IndexId, Arc<TableDef>, Arc<ChangedKeys>)> {
+        let mut tables = self.tables.lock();
+        let (index, of_table) = tables.iter_mut().find(|(_, of_table)| of_table.is_wanted)?;
+        let changed = Arc::new(ChangedKeys::new(limit(&of_table.def)));
+        of_table.being_made = Some(Arc::clone(&changed));
+        (of_table.is_wanted, of_table.rows_read) = (false, 0);
+        Some((*index, Arc::clone(&of_table.def), changed))
+    }
+
+    /// Puts the copy that was made, if any, in the place of the one before.
+    fn put(&self, index: IndexId, made: Result<Option<ColumnCopy>>) {
+        let mut tables = self.tables.lock();
+        if let Some(of_table) = tables.get_mut(&index) {
+            of_table.being_made = None;
+            // Without memory or disk space there is no copy. Enough further reads ask for it again.
+            if let Ok(Some(copy)) = made {
+                of_table.copy = Some(Arc::new(copy));
+            }
+        }
+        self.is_made.notify_all();
+    }
+}
+
+/// Starts the job that makes copies.
+pub(crate) fn start(engine: &Arc<Core>) -> Result<()> {
+    let store = Arc::clone(engine.latest().keyed.store());
+    let copies = store.column_copies();
+    copies.set_rows_min(engine.settings().number("column_copy_rows"));
+    let engine = Arc::clone(engine);
+    copies.job.start(Job::Copy, Duration::ZERO, move |stop| make_wanted(&engine, stop))
+}
+
+/// Makes all copies that are wanted.
+fn make_wanted(engine: &Arc<Core>, stop: &Cancel) {
+    let store = Arc::clone(engine.latest().keyed.store());
+    let copies = store.column_copies();
+    copies.keep_only_those_of(engine.latest().catalog());
+    let limit = |def: &TableDef| {
+        let table = engine.latest().table(def.id);
+        let rows = table.as_ref().and_then(|table| table.keyed.as_ref()).map_or(0, KeyedTable::rows_about);
+        copies.changed_max(rows)
+    };
+    while !stop.is_cancelled()
+        && let Some((index, def, changed)) = copies.next_wanted(limit)
+    {
+        // Rests are for transactions. Queries that read the rows meanwhile lose more by a later copy than by a busy
+        // processor.
+        let is_hurried = {
+            let (stop, engine, begun) = (stop.clone(), Arc::clone(engine), engine.latest().commit);
+            move || stop.is_cancelled() || engine.latest().commit == begun
+        };
+        let (made, _) = at_background_pace(is_hurried, || ColumnCopy::make(engine, &def, changed, stop));
+        copies.put(index, made);
+    }
+}

@@ -44,7 +44,7 @@ use crate::numbered_rows::{NumberedRows, numbers_all_rows};
 use crate::ordered_join::{OrderRules, OrderedJoinRequest, ordered_join};
 use crate::project::{Project, Projected};
 use crate::scan::{
-    Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text, reads_most_rows,
+    Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text, columns_read, reads_most_rows,
 };
 use crate::series::{Series, SeriesRequest};
 use crate::set_all::{SetAll, SetRequest};
@@ -575,8 +575,10 @@ impl Builder {
             return None;
         }
         // Asked for once, because the question counts as a read of the table and the answer may change.
+        let columns = columns_read(&scan.columns, &scan.predicates);
         let mut copies = self.column_copies.lock();
-        copies.entry(scan.table).or_insert_with(|| keyed.column_copy()).clone()
+        let ask = |(_, columns): &(usize, Vec<usize>)| keyed.column_copy(columns);
+        copies.entry((scan.table, columns)).or_insert_with_key(ask).clone()
     }
 
     fn group_request(
@@ -658,7 +660,7 @@ fn top_request(scan: &Scan, keys: &[SortKey], rows: usize) -> Option<TopRequest>
 /// the first rows are needed. `None` if the table is not keyed.
 pub fn access_text(table: &dyn TableSource, scan: &Scan, first: Option<(&[SortKey], usize)>) -> Option<String> {
     let top = first.and_then(|(keys, rows)| top_request(scan, keys, rows));
-    keyed_access_text(table, &scan.predicates, top.as_ref())
+    keyed_access_text(table, (&scan.columns, &scan.predicates), top.as_ref())
 }
 
 /// Translates the order wished for of a projection into an order of its input. `None` if a key is computed.

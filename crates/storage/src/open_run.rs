@@ -54,6 +54,12 @@ impl OpenRun {
         OpenRun { first_row, rows: batch.num_rows(), columns, deleted: None, memory: None, times, parts }
     }
 
+    /// Makes a run of `rows` rows that has only some columns of its table, by id. The caller must not read others.
+    pub fn of_columns(first_row: RowNumber, rows: usize, columns: Vec<(ColumnId, ArrayRef)>) -> Self {
+        let columns = columns.into_iter().map(|(id, values)| (id, canonical_floats(&values))).collect();
+        OpenRun { first_row, rows, columns, deleted: None, memory: None, times: Arc::default(), parts: Arc::default() }
+    }
+
     /// The number of the first row; the others follow without a gap.
     pub fn first_row(&self) -> RowNumber {
         self.first_row

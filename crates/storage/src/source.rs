@@ -87,14 +87,17 @@ pub trait KeyedSource: Send + Sync + Debug {
     /// Decodes rows that were read: the columns at `columns` of the table.
     fn decode(&self, keys: &[&[u8]], rows: &[&[u8]], columns: &[usize]) -> Result<Vec<ArrayRef>>;
 
-    /// The same rows in blocks and runs, if the table has a copy of them that costs less to read. Only a caller that is
-    /// about to read most rows should ask, because a table gets a copy when this was called several times.
-    fn column_copy(&self) -> Option<Arc<dyn TableSource>> {
+    /// The same rows in blocks and runs, if the table has a copy of the columns at `columns` that costs less to read.
+    /// Other columns may be missing there. Only a caller that is about to read most rows should ask, because a table
+    /// gets a copy when this was called several times.
+    fn column_copy(&self, columns: &[usize]) -> Option<Arc<dyn TableSource>> {
+        let _ = columns;
         None
     }
 
     /// Whether [`KeyedSource::column_copy`] would return a copy. May be called by anyone, for example for EXPLAIN.
-    fn has_column_copy(&self) -> bool {
+    fn has_column_copy(&self, columns: &[usize]) -> bool {
+        let _ = columns;
         false
     }
 }

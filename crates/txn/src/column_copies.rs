@@ -20,23 +20,26 @@
 //! when queries have read as many changed rows again beside the copy. So a copy costs a fixed share of the reads that
 //! asked for it, however often the rows change.
 //!
+//! A copy has all columns of fixed width, and those others that queries have read: texts, blobs and nested values take
+//! most of the time and space of a copy, and few queries read them.
+//!
 //! A table is identified by its primary index, which changes with TRUNCATE.
 
 mod changed_keys;
 mod column_copy;
 mod key_list;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rowmill_base::{Cancel, CommitId, IndexId, Result};
+use rowmill_base::{Cancel, ColumnId, CommitId, IndexId, Result};
 use rowmill_storage::{KeyedSource, TableDef, TableSource};
 
 use self::changed_keys::ChangedKeys;
-use self::column_copy::ColumnCopy;
+use self::column_copy::{ColumnCopy, WantedCopy};
 use crate::background_pace::at_background_pace;
 use crate::bell::Background;
 use crate::catalog::Catalog;
@@ -74,6 +77,8 @@ pub(crate) struct ColumnCopies {
 #[derive(Debug)]
 struct CopyOfTable {
     def: Arc<TableDef>,
+    /// The columns that queries have read.
+    columns_read: BTreeSet<ColumnId>,
     /// The rows that queries have read from the table since its copy was begun.
     rows_read: u64,
     is_wanted: bool,
@@ -83,9 +88,9 @@ struct CopyOfTable {
 }
 
 impl ColumnCopies {
-    /// The rows of `table` in columns, at the commit that its view sees, if they cost less to read than the rows. The
-    /// caller must be about to read most rows of the table: the call counts as such a read.
-    pub(crate) fn rows_of(&self, table: &KeyedTable) -> Option<Arc<dyn TableSource>> {
+    /// The rows of `table` at the commit that its view sees, with at least the columns at `columns`, if they cost less
+    /// to read than the rows. The caller must be about to read most rows of the table: the call counts as such a read.
+    pub(crate) fn rows_of(&self, table: &KeyedTable, columns: &[usize]) -> Option<Arc<dyn TableSource>> {
         let rows_min = self.rows_min.load(Ordering::Relaxed);
         if rows_min == 0 || !table.sees_only_commits() {
             return None;
@@ -96,39 +101,41 @@ impl ColumnCopies {
             return None;
         }
         let index = def.keyed.as_ref()?.index;
-        let found = self.current(index, &def).and_then(|copy| copy.rows_at(table));
+        let found = self.current(index, &def, columns).and_then(|copy| copy.rows_at(table));
         let rows_read = found.as_ref().map_or(rows, |found| found.changed_rows());
-        self.note_read(index, &def, rows_read, rows);
+        self.note_read(index, (&def, columns), rows_read, rows);
         if found.is_none() && self.is_waited_for.load(Ordering::Relaxed) {
             self.wait_for(index);
-            return Some(Arc::new(self.current(index, &def)?.rows_at(table)?));
+            return Some(Arc::new(self.current(index, &def, columns)?.rows_at(table)?));
         }
         Some(Arc::new(found?))
     }
 
     /// Whether [`ColumnCopies::rows_of`] would find a copy. Does not count as a read.
-    pub(crate) fn has_copy_of(&self, table: &KeyedTable) -> bool {
-        let copy_of = |def: Arc<TableDef>| self.current(def.keyed.as_ref()?.index, &def);
+    pub(crate) fn has_copy_of(&self, table: &KeyedTable, columns: &[usize]) -> bool {
+        let copy_of = |def: Arc<TableDef>| self.current(def.keyed.as_ref()?.index, &def, columns);
         table.sees_only_commits() && table.def().and_then(copy_of).is_some_and(|copy| copy.rows_at(table).is_some())
     }
 
-    fn current(&self, index: IndexId, def: &TableDef) -> Option<Arc<ColumnCopy>> {
+    fn current(&self, index: IndexId, def: &TableDef, columns: &[usize]) -> Option<Arc<ColumnCopy>> {
         let tables = self.tables.lock();
-        tables.get(&index)?.copy.clone().filter(|copy| copy.is_of(def))
+        tables.get(&index)?.copy.clone().filter(|copy| copy.is_of(def) && copy.has(columns))
     }
 
-    /// Notes that a query reads `rows_read` rows of a table that has about `rows` rows. If queries have read enough, the
-    /// job makes another copy.
-    fn note_read(&self, index: IndexId, def: &Arc<TableDef>, rows_read: u64, rows: u64) {
+    /// Notes that a query reads the columns at `columns` of `rows_read` rows of a table that has about `rows` rows. If
+    /// queries have read enough, the job makes another copy.
+    fn note_read(&self, index: IndexId, (def, columns): (&Arc<TableDef>, &[usize]), rows_read: u64, rows: u64) {
         let mut tables = self.tables.lock();
         let of_table = tables.entry(index).or_insert_with(|| CopyOfTable {
             def: Arc::clone(def),
+            columns_read: BTreeSet::new(),
             rows_read: 0,
             is_wanted: false,
             copy: None,
             being_made: None,
         });
         of_table.def = Arc::clone(def);
+        of_table.columns_read.extend(columns.iter().map(|column| def.columns[*column].id));
         of_table.rows_read += rows_read;
         let is_waited_for = self.is_waited_for.load(Ordering::Relaxed) && rows_read >= rows;
         let is_due = of_table.rows_read >= READS_MIN * rows || is_waited_for;
@@ -202,14 +209,15 @@ impl ColumnCopies {
         self.tables.lock().clear();
     }
 
-    /// A table whose copy is wanted. Its changes are noted from now on.
-    fn next_wanted(&self, limit: impl Fn(&TableDef) -> u64) -> Option<(IndexId, Arc<TableDef>, Arc<ChangedKeys>)> {
+    /// The next copy that is wanted, with the index of its table. Changes of the table are noted from now on.
+    fn next_wanted(&self, keys_max: impl Fn(&TableDef) -> u64) -> Option<(IndexId, WantedCopy)> {
         let mut tables = self.tables.lock();
         let (index, of_table) = tables.iter_mut().find(|(_, of_table)| of_table.is_wanted)?;
-        let changed = Arc::new(ChangedKeys::new(limit(&of_table.def)));
+        let changed = Arc::new(ChangedKeys::new(keys_max(&of_table.def)));
         of_table.being_made = Some(Arc::clone(&changed));
         (of_table.is_wanted, of_table.rows_read) = (false, 0);
-        Some((*index, Arc::clone(&of_table.def), changed))
+        let (def, columns) = (Arc::clone(&of_table.def), of_table.columns_read.clone());
+        Some((*index, WantedCopy { def, columns, changed }))
     }
 
     /// Puts the copy that was made, if any, in the place of the one before.
@@ -240,13 +248,13 @@ fn make_wanted(engine: &Arc<Core>, stop: &Cancel) {
     let store = Arc::clone(engine.latest().keyed.store());
     let copies = store.column_copies();
     copies.keep_only_those_of(engine.latest().catalog());
-    let limit = |def: &TableDef| {
+    let keys_max = |def: &TableDef| {
         let table = engine.latest().table(def.id);
         let rows = table.as_ref().and_then(|table| table.keyed.as_ref()).map_or(0, KeyedTable::rows_about);
         copies.changed_max(rows)
     };
     while !stop.is_cancelled()
-        && let Some((index, def, changed)) = copies.next_wanted(limit)
+        && let Some((index, wanted)) = copies.next_wanted(keys_max)
     {
         // Rests are for transactions. Queries that read the rows meanwhile lose more by a later copy than by a busy
         // processor.
@@ -254,7 +262,7 @@ fn make_wanted(engine: &Arc<Core>, stop: &Cancel) {
             let (stop, engine, begun) = (stop.clone(), Arc::clone(engine), engine.latest().commit);
             move || stop.is_cancelled() || engine.latest().commit == begun
         };
-        let (made, _) = at_background_pace(is_hurried, || ColumnCopy::make(engine, &def, changed, stop));
+        let (made, _) = at_background_pace(is_hurried, || ColumnCopy::make(engine, wanted, stop));
         copies.put(index, made);
     }
 }

@@ -19,8 +19,8 @@ use crate::shared::SharedRows;
 /// Builds the operators of a plan, or of one round of a recursive query in it.
 pub(super) struct Builder {
     pub(super) tables: Vec<Arc<dyn TableSource>>,
-    /// The column copies of keyed tables that were asked for, by table.
-    pub(super) column_copies: Mutex<BTreeMap<usize, Option<Arc<dyn TableSource>>>>,
+    /// The column copies of keyed tables that were asked for, by table and columns.
+    pub(super) column_copies: Mutex<BTreeMap<(usize, Vec<usize>), Option<Arc<dyn TableSource>>>>,
     pub(super) functions: Vec<Arc<dyn VectorFunction>>,
     pub(super) foreign: BTreeMap<usize, Arc<dyn BatchSource>>,
     pub(super) batch_rows: usize,

@@ -132,19 +132,12 @@ impl KeyedScan {
             Some(_) => request.top.as_ref().map(|top| top.rows),
             None => request.limit,
         };
-        let mut read = Vec::new();
-        for column in &request.columns {
-            if !read.contains(column) {
-                read.push(*column);
-            }
-        }
         let mut tested = Vec::new();
         request.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut tested));
-        read.extend(tested.iter().filter(|column| !request.columns.contains(column)));
         Ok(Arc::new(KeyedScan {
             filter: Filter::new(&*source, request.predicates.clone())?,
             schema: output_schema(&table, &request, false),
-            read,
+            read: columns_read(&request.columns, &request.predicates),
             tested,
             offered: OfferedFilters::default(),
             offered_limits: Mutex::default(),
@@ -423,6 +416,19 @@ pub(crate) fn reads_most_rows(source: &dyn TableSource, request: &ScanRequest) -
     choose(source, request, &[]).is_ok_and(|access| is_dearer_than_copy(&access, keyed))
 }
 
+/// The columns that a scan with the output `columns` reads, each once.
+pub(crate) fn columns_read(columns: &[usize], predicates: &[Predicate]) -> Vec<usize> {
+    let mut tested = Vec::new();
+    predicates.iter().for_each(|predicate| predicate.collect_columns(&mut tested));
+    let mut read = Vec::with_capacity(columns.len() + tested.len());
+    for column in columns.iter().chain(&tested) {
+        if !read.contains(column) {
+            read.push(*column);
+        }
+    }
+    read
+}
+
 /// Whether filters that joins offer for the columns of a scan can become ranges of a key of a keyed table.
 pub(crate) fn can_be_narrowed(source: &dyn TableSource, request: &ScanRequest) -> bool {
     let table = source.table();
@@ -437,13 +443,17 @@ fn first_parts(def: &KeyedDef) -> impl Iterator<Item = &KeyColumn> {
 }
 
 /// Says in words how a scan of a keyed table finds the rows for which all of `predicates` are true, or of these only
-/// the first rows if `top` is given. `None` if the table is not keyed.
-pub fn access_text(source: &dyn TableSource, predicates: &[Predicate], top: Option<&TopRequest>) -> Option<String> {
+/// the first rows if `top` is given. `columns` are the columns of its output. `None` if the table is not keyed.
+pub fn access_text(
+    source: &dyn TableSource,
+    (columns, predicates): (&[usize], &[Predicate]),
+    top: Option<&TopRequest>,
+) -> Option<String> {
     let rows = source.keyed()?;
     let wanted = Wanted { predicates, offered: &[], top, limit: None };
     let access = KeyAccess::choose(source.table(), source.statistics(), &|| rows.rows_about(), wanted).ok()?;
     // A join may still make the scan look up a few keys.
-    match is_dearer_than_copy(&access, rows) && rows.has_column_copy() {
+    match is_dearer_than_copy(&access, rows) && rows.has_column_copy(&columns_read(columns, predicates)) {
         true => Some("all rows of the column copy".to_owned()),
         false => Some(access.text(source.table())),
     }

@@ -37,8 +37,8 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
 pub use self::keyed::access_text;
-pub(crate) use self::keyed::reads_most_rows;
 use self::keyed::{KeyedScan, can_be_narrowed};
+pub(crate) use self::keyed::{columns_read, reads_most_rows};
 use self::offered::{OfferedFilters, RowValues};
 use self::part::{PartOrigin, Parts, ScanPart, SharedBlock};
 pub(crate) use self::place::{PartOfTable, TablePart, TablePlace};

@@ -42,7 +42,7 @@ fn queries_over_most_rows_read_the_copy() {
         "SELECT note, sum(price) FROM items GROUP BY note",
         "SELECT count(*) FROM items WHERE note LIKE '%7' OR price > 10",
         "SELECT * FROM items ORDER BY price DESC, id",
-        "SELECT line, max(note) FROM items WHERE id > 1000 GROUP BY line",
+        "SELECT line, max(note) FROM items WHERE line < 3 GROUP BY line",
         "SELECT sum(price) FROM items JOIN orders ON items.id = orders.id WHERE customer > 3",
         "SELECT note, rank() OVER (PARTITION BY part ORDER BY price, id) FROM items",
     ] {
@@ -64,11 +64,11 @@ fn queries_over_most_rows_read_the_copy() {
 #[test]
 fn few_keys_of_a_join_are_looked_up() {
     let (_database, mut connection) = database();
-    let query = "SELECT items.id, note FROM items JOIN orders ON items.id = orders.id WHERE abs(customer - 7) < 1";
+    let query = "SELECT items.id, note FROM items JOIN orders ON items.id = orders.id WHERE customer % 250 = 7";
     explained(&mut connection, query);
     let measured = text(&mut connection, &format!("EXPLAIN ANALYZE {query}"));
     let of_items = measured.lines().find(|line| line.contains("Scan: items")).unwrap();
-    assert!(of_items.contains("80 rows read"), "{measured}");
+    assert!(of_items.contains("160 rows read"), "{measured}");
 }
 
 /// The rows of the transaction itself, of others before and after its snapshot, and of a dropped column.

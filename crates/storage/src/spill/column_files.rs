@@ -11,7 +11,7 @@ use super::folder::TempFolder;
 use super::space::TempSpace;
 use crate::block_writer::ColumnTarget;
 use crate::column_file::ColumnFile;
-use crate::schema::{ColumnDef, TableDef};
+use crate::schema::ColumnDef;
 
 /// The column files of one set of blocks, in a folder of their own. The folder is removed when this is dropped, so the
 /// readers of the blocks must hold it.
@@ -27,10 +27,10 @@ pub struct TempColumnFiles {
 }
 
 impl TempColumnFiles {
-    pub(super) fn new(
+    pub(super) fn new<'c>(
         space: &TempSpace,
         owner: &'static str,
-        table: &TableDef,
+        columns: impl Iterator<Item = &'c ColumnDef>,
         memory: &Broker,
     ) -> Result<TempColumnFiles> {
         let folder = space.folder()?;
@@ -41,7 +41,7 @@ impl TempColumnFiles {
             let file = Arc::new(ColumnFile::new(Arc::clone(&folder.disk), memory.clone(), file, Vec::new())?);
             Ok(ColumnTarget { id: column.id, kind: column.kind.clone(), file })
         };
-        let targets = table.columns.iter().map(target).collect::<Result<Vec<_>>>();
+        let targets = columns.map(target).collect::<Result<Vec<_>>>();
         let made = targets.and_then(|targets| folder.disk.create_dir(&path).map(|()| targets));
         let targets = made.inspect_err(|_| space.forget(number))?;
         let charge = Some(space.quota().charge(owner));
@@ -90,7 +90,7 @@ impl Drop for TempColumnFiles {
 mod tests {
     use super::*;
     use crate::block::{Block, FreedExtents};
-    use crate::schema::ColumnSpec;
+    use crate::schema::{ColumnSpec, TableDef};
     use crate::{BlockOwner, BlockSource, write_block};
     use arrow::array::{ArrayRef, AsArray, Int64Array};
     use arrow::datatypes::Int64Type;
@@ -128,7 +128,7 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let space = TempSpace::in_folder(root.path(), 1 << 20);
         let (table, memory) = (table(), Broker::new(u64::MAX));
-        let mut files = space.column_files("a test", &table, &memory).expect("files");
+        let mut files = space.column_files("a test", table.columns.iter(), &memory).expect("files");
         files.reserve(100_000).expect("room");
         assert_eq!(files.reserve(2 << 20).expect_err("the quota is reached").kind(), ErrorKind::DiskFull);
         let (owner, freed) = (BlockOwner { table: TableId(1), block: BlockId(1) }, Arc::<FreedExtents>::default());

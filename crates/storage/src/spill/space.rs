@@ -14,7 +14,7 @@ use super::file::FileOnDisk;
 use super::folder::{TempFolder, remove_orphans};
 use super::named_file::NamedTempFile;
 use super::writer::SpillWriter;
-use crate::schema::TableDef;
+use crate::schema::ColumnDef;
 
 /// The most files that are open for reading at once. A process may have a limit of 64 open files, and needs some for
 /// its log and its clients.
@@ -165,9 +165,14 @@ impl TempSpace {
         NamedTempFile::new(self, owner)
     }
 
-    /// Column files that `owner` fills with blocks of `table`. Their readers account for decoded values in `memory`.
-    pub fn column_files(&self, owner: &'static str, table: &TableDef, memory: &Broker) -> Result<TempColumnFiles> {
-        TempColumnFiles::new(self, owner, table, memory)
+    /// Column files that `owner` fills with blocks of `columns`. Their readers account for decoded values in `memory`.
+    pub fn column_files<'c>(
+        &self,
+        owner: &'static str,
+        columns: impl Iterator<Item = &'c ColumnDef>,
+        memory: &Broker,
+    ) -> Result<TempColumnFiles> {
+        TempColumnFiles::new(self, owner, columns, memory)
     }
 
     /// The number of a new file.

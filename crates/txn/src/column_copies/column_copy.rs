@@ -1,16 +1,19 @@
 //! One copy of a keyed table: how it is made of the table's rows at one commit, and its rows at a later commit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
-use rowmill_base::{Cancel, CommitId, Error, ErrorKind, IndexId, Reservation, Result, RowNumber};
+use rowmill_base::{
+    Cancel, ColumnId, CommitId, Error, ErrorKind, IndexId, Physical, Reservation, Result, RowNumber, SqlType,
+};
 use rowmill_storage::spill::TempColumnFiles;
 use rowmill_storage::{
-    Block, BlockOwner, BlockSource, FreedExtents, KeyBounds, KeyedRows, KeyedSource, OpenRun, TableDef, TableSource,
-    value_bytes, write_block,
+    Block, BlockOwner, BlockSource, ColumnDef, FreedExtents, KeyBounds, KeyedRows, KeyedSource, OpenRun, TableDef,
+    TableSource, value_bytes, write_block,
 };
 
 use super::changed_keys::ChangedKeys;
@@ -36,11 +39,28 @@ const RUNS_MAX: usize = 8;
 /// The keys of a copy, which stay in memory, may take one part in this many of the memory limit.
 const KEYS_SHARE: u64 = 16;
 
+/// Whether the values of a type may be long.
+fn is_wide(kind: &SqlType) -> bool {
+    matches!(Physical::of(kind), Physical::Text | Physical::Blob | Physical::Nested)
+}
+
+/// A copy that should be made.
+#[derive(Debug)]
+pub(super) struct WantedCopy {
+    pub(super) def: Arc<TableDef>,
+    /// The columns that queries read.
+    pub(super) columns: BTreeSet<ColumnId>,
+    /// Notes the changes since before the copy is begun.
+    pub(super) changed: Arc<ChangedKeys>,
+}
+
 /// The rows of a keyed table at one commit, in blocks.
 #[derive(Debug)]
 pub(super) struct ColumnCopy {
     def: Arc<TableDef>,
     index: IndexId,
+    /// The columns that the copy has, by their positions in the table.
+    columns: Vec<usize>,
     /// The commit whose rows the blocks have.
     commit: CommitId,
     /// The blocks in the order of the primary key, each with the keys of its rows.
@@ -54,27 +74,27 @@ pub(super) struct ColumnCopy {
 }
 
 impl ColumnCopy {
-    /// Makes a copy of the rows that are shown now. `changed` must be noting the changes since before this call.
-    /// Returns `None` if the table is gone, if it is empty, or if too many rows have changed in the meantime.
-    pub(super) fn make(
-        engine: &Core,
-        wanted: &TableDef,
-        changed: Arc<ChangedKeys>,
-        stop: &Cancel,
-    ) -> Result<Option<ColumnCopy>> {
+    /// Makes a copy of the rows that are shown now. Returns `None` if the table is gone, if it is empty, or if too many
+    /// rows have changed in the meantime.
+    pub(super) fn make(engine: &Core, wanted: WantedCopy, stop: &Cancel) -> Result<Option<ColumnCopy>> {
         let snapshot = engine.snapshot()?;
-        let index = wanted.keyed.as_ref().map(|keyed| keyed.index);
-        let table =
-            snapshot.table(wanted.id).filter(|table| table.def.keyed.as_ref().map(|keyed| keyed.index) == index);
-        let (Some(table), Some(index)) = (table, index) else { return Ok(None) };
+        let index_of = |def: &TableDef| def.keyed.as_ref().map(|keyed| keyed.index);
+        let table = snapshot.table(wanted.def.id).filter(|table| index_of(&table.def) == index_of(&wanted.def));
+        let (Some(table), Some(index)) = (table, index_of(&wanted.def)) else { return Ok(None) };
         let Some(keyed) = &table.keyed else { return Ok(None) };
+        let WantedCopy { columns, changed, .. } = wanted;
         let commit = keyed.commit();
         changed.set_since(commit);
-        let files = engine.temp().column_files(OWNER, &table.def, engine.broker())?;
+        let is_copied = |column: &ColumnDef| !is_wide(&column.kind) || columns.contains(&column.id);
+        let columns: Vec<usize> =
+            (0..table.def.columns.len()).filter(|column| is_copied(&table.def.columns[*column])).collect();
+        let copied = columns.iter().map(|column| &table.def.columns[*column]);
+        let files = engine.temp().column_files(OWNER, copied, engine.broker())?;
         let mut maker = CopyMaker {
             engine,
             keyed,
             def: &table.def,
+            columns: &columns,
             files,
             bytes: 0,
             next_row: RowNumber(0),
@@ -92,6 +112,7 @@ impl ColumnCopy {
         Ok(Some(ColumnCopy {
             def: Arc::clone(&table.def),
             index,
+            columns,
             commit,
             blocks,
             changed,
@@ -99,6 +120,11 @@ impl ColumnCopy {
             _files: files,
             _memory: memory,
         }))
+    }
+
+    /// Whether the copy has the columns at `columns`.
+    pub(super) fn has(&self, columns: &[usize]) -> bool {
+        columns.iter().all(|column| self.columns.binary_search(column).is_ok())
     }
 
     /// Whether the copy is one of a table with this definition.
@@ -192,11 +218,9 @@ impl ColumnCopy {
         if keys.is_empty() {
             return Ok(None);
         }
-        let all: Vec<usize> = (0..self.def.columns.len()).collect();
-        let columns = table.decode(&keys, &rows, &all)?;
-        let batch = RecordBatch::try_new(self.def.arrow_schema(), columns);
-        let batch = batch.map_err(|error| Error::internal(error.to_string()))?;
-        let run = OpenRun::new(first_row, &self.def, &batch).counted(table.store().broker());
+        let columns = self.columns.iter().map(|column| self.def.columns[*column].id);
+        let columns = columns.zip(table.decode(&keys, &rows, &self.columns)?).collect();
+        let run = OpenRun::of_columns(first_row, keys.len(), columns).counted(table.store().broker());
         let mut list = KeyList::default();
         keys.iter().for_each(|key| list.push(key));
         Ok(Some((Arc::new(run), Arc::new(list))))
@@ -266,6 +290,7 @@ struct CopyMaker<'e> {
     engine: &'e Core,
     keyed: &'e KeyedTable,
     def: &'e Arc<TableDef>,
+    columns: &'e [usize],
     files: TempColumnFiles,
     /// The bytes of all blocks.
     bytes: u64,
@@ -321,15 +346,15 @@ impl CopyMaker<'_> {
 
     /// Reads and decodes the next rows, as many as a block has or as memory allows.
     fn gather(&self, rows: &mut dyn KeyedRows, memory: &mut Reservation) -> Result<Option<GatheredRows>> {
-        let all: Vec<usize> = (0..self.def.columns.len()).collect();
-        let mut gathered = GatheredRows { columns: vec![Vec::new(); all.len()], keys: KeyList::default() };
+        let columns = vec![Vec::new(); self.columns.len()];
+        let mut gathered = GatheredRows { columns, keys: KeyList::default() };
         let (rows_max, bytes_max) = (self.engine.rows_per_block(), self.engine.broker().limit_bytes() / GATHERED_SHARE);
         while gathered.keys.len() < rows_max && memory.bytes() < bytes_max {
             self.stop.check()?;
             rest_if_due();
             let at_once = ROWS_AT_ONCE.min(rows_max - gathered.keys.len());
             let read = rows.next_in_place(at_once, &mut |keys, rows| {
-                let columns = self.keyed.decode(keys, rows, &all)?;
+                let columns = self.keyed.decode(keys, rows, self.columns)?;
                 memory.grow(columns.iter().map(value_bytes).sum())?;
                 keys.iter().for_each(|key| gathered.keys.push(key));
                 gathered.columns.iter_mut().zip(columns).for_each(|(parts, values)| parts.push(values));

@@ -5,8 +5,7 @@
 //! whole          13 + "2"       13 + "3"       |  whole               every KEYS_PER_PART-th key is stored whole
 //! ```
 
-/// The keys of which one is stored whole. A search decodes half as many on average: 16 keys take 0.1 µs. With 32, a key
-/// of 13 bytes takes about 4.
+/// The number of keys of a part, the first of which is stored whole. A search looks at half of them on average.
 const KEYS_PER_PART: usize = 32;
 
 /// The most bytes that a key shares with the one before it. The number must fit a byte.

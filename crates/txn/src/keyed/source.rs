@@ -176,12 +176,12 @@ impl KeyedSource for KeyedTable {
         self.codec()?.decode(keys, rows, columns)
     }
 
-    fn column_copy(&self) -> Option<Arc<dyn TableSource>> {
-        self.store().column_copies().rows_of(self)
+    fn column_copy(&self, columns: &[usize]) -> Option<Arc<dyn TableSource>> {
+        self.store().column_copies().rows_of(self, columns)
     }
 
-    fn has_column_copy(&self) -> bool {
-        self.store().column_copies().has_copy_of(self)
+    fn has_column_copy(&self, columns: &[usize]) -> bool {
+        self.store().column_copies().has_copy_of(self, columns)
     }
 }
 

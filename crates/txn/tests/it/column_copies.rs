@@ -26,7 +26,7 @@ fn keyed(engine: &Arc<Engine>, count: i64) -> TableId {
 }
 
 fn copy_of(snapshot: &Snapshot, table: TableId) -> Option<Arc<dyn TableSource>> {
-    snapshot.table(table).expect("the table").keyed().expect("a keyed table").column_copy()
+    snapshot.table(table).expect("the table").keyed().expect("a keyed table").column_copy(&[0, 1])
 }
 
 fn rows_of(copy: &dyn TableSource) -> BTreeMap<i64, Option<String>> {
@@ -77,7 +77,7 @@ fn wait_until(what: &str, is_true: impl Fn() -> bool) {
 
 fn has_copy(engine: &Arc<Engine>, table: TableId) -> bool {
     let source = engine.snapshot().expect("a snapshot").table(table).expect("the table");
-    source.keyed().expect("a keyed table").has_column_copy()
+    source.keyed().expect("a keyed table").has_column_copy(&[0, 1])
 }
 
 #[test]
@@ -126,6 +126,23 @@ fn a_table_that_is_read_as_a_whole_gets_a_copy_and_keeps_it_until_many_rows_have
     drop((held, old, now));
     wait_until("the files are gone", || engine.temp().files().is_empty());
     assert_eq!(engine.temp().quota().used_bytes(), 0);
+}
+
+#[test]
+fn texts_are_copied_when_a_query_has_read_them() {
+    let engine = Engine::memory(Default::default()).expect("a database in memory");
+    let table = keyed(&engine, 5_000);
+    engine.set("column_copy_rows", "5000").expect("a setting");
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let source = snapshot.table(table).expect("the table");
+    let rows = source.keyed().expect("a keyed table");
+    assert!(rows.column_copy(&[0]).is_none() && rows.column_copy(&[]).is_none());
+    wait_until("a copy is made", || rows.has_column_copy(&[0]));
+    let copy = rows.column_copy(&[0]).expect("a copy");
+    assert!(copy.blocks()[0].chunk(source.table(), 1).expect("read").is_none(), "no query has read the texts");
+    assert!(!rows.has_column_copy(&[1]) && rows.column_copy(&[1]).is_none() && rows.column_copy(&[1, 0]).is_none());
+    wait_until("a copy with texts is made", || rows.has_column_copy(&[0, 1]));
+    assert!(assert_same(&snapshot, table));
 }
 
 #[test]

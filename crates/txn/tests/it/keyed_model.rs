@@ -122,7 +122,7 @@ fn agree(snapshot: &Snapshot, table: TableId, model: &Model) {
 /// The rows of the column copy, if there is one for the snapshot.
 fn copy_agrees(snapshot: &Snapshot, table: TableId, model: &Model) {
     let source = snapshot.table(table).expect("the table exists");
-    let Some(copy) = source.keyed().expect("a keyed table").column_copy() else { return };
+    let Some(copy) = source.keyed().expect("a keyed table").column_copy(&[0, 1, 2, 3]) else { return };
     let mut found = Model::new();
     let each = &mut |columns: &[ArrayRef], live: &[LiveRow]| {
         let (ids, areas) = (columns[0].as_primitive::<Int64Type>(), columns[2].as_primitive::<Int32Type>());

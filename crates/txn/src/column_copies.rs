@@ -17,8 +17,8 @@
 //! versions be dropped, it notes their keys with the copy ([`ColumnCopies::note_changes`]).
 //!
 //! A table gets a copy when its rows were read [`READS_MIN`] times by queries that read all of it. It gets another one
-//! when queries have read as many changed rows again beside the copy. So a copy costs a fixed share of the reads that
-//! asked for it, however often the rows change.
+//! when queries have read as many changed rows again beside the copy. While rows change so fast that a copy would soon
+//! be of no use, there is none.
 //!
 //! A copy has all columns of fixed width, and those others that queries have read: texts, blobs and nested values take
 //! most of the time and space of a copy, and few queries read them.
@@ -57,6 +57,10 @@ const READS_MIN: u64 = 2;
 /// first query that sees the change. After that it takes memory.
 const CHANGED_SHARE: u64 = 16;
 
+/// A copy is made only if queries can read it this many times before it is of no use, at the present pace of changes: it
+/// must save the time that it takes.
+const READS_OF_COPY_MIN: u64 = 10;
+
 /// The time for which a reader waits for a copy, where readers wait at all.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -73,18 +77,29 @@ pub(crate) struct ColumnCopies {
     job: Background,
 }
 
-/// What is known of the copy of one table.
+/// The copy of one table, and the counts that decide when another one is made.
 #[derive(Debug)]
 struct CopyOfTable {
     def: Arc<TableDef>,
     /// The columns that queries have read.
     columns_read: BTreeSet<ColumnId>,
-    /// The rows that queries have read from the table since its copy was begun.
+    /// The rows that queries have read from the table since its copy was made or refused, and the number of these
+    /// queries.
     rows_read: u64,
+    reads: u64,
+    /// The rows that were ever written to the table, before these queries.
+    rows_written: u64,
     is_wanted: bool,
     copy: Option<Arc<ColumnCopy>>,
     /// The keys that change while another copy is being made.
     being_made: Option<Arc<ChangedKeys>>,
+}
+
+impl CopyOfTable {
+    /// Counts reads and writes from now on.
+    fn begin_again(&mut self, rows_written: u64) {
+        (self.rows_read, self.reads, self.rows_written) = (0, 0, rows_written);
+    }
 }
 
 impl ColumnCopies {
@@ -103,7 +118,7 @@ impl ColumnCopies {
         let index = def.keyed.as_ref()?.index;
         let found = self.current(index, &def, columns).and_then(|copy| copy.rows_at(table));
         let rows_read = found.as_ref().map_or(rows, |found| found.changed_rows());
-        self.note_read(index, (&def, columns), rows_read, rows);
+        self.note_read(table, (&def, columns), rows_read, rows);
         if found.is_none() && self.is_waited_for.load(Ordering::Relaxed) {
             self.wait_for(index);
             return Some(Arc::new(self.current(index, &def, columns)?.rows_at(table)?));
@@ -117,19 +132,23 @@ impl ColumnCopies {
         table.sees_only_commits() && table.def().and_then(copy_of).is_some_and(|copy| copy.rows_at(table).is_some())
     }
 
-    fn current(&self, index: IndexId, def: &TableDef, columns: &[usize]) -> Option<Arc<ColumnCopy>> {
+    fn current(&self, index: IndexId, def: &Arc<TableDef>, columns: &[usize]) -> Option<Arc<ColumnCopy>> {
         let tables = self.tables.lock();
         tables.get(&index)?.copy.clone().filter(|copy| copy.is_of(def) && copy.has(columns))
     }
 
     /// Notes that a query reads the columns at `columns` of `rows_read` rows of a table that has about `rows` rows. If
     /// queries have read enough, the job makes another copy.
-    fn note_read(&self, index: IndexId, (def, columns): (&Arc<TableDef>, &[usize]), rows_read: u64, rows: u64) {
+    fn note_read(&self, table: &KeyedTable, (def, columns): (&Arc<TableDef>, &[usize]), rows_read: u64, rows: u64) {
+        let Some(index) = def.keyed.as_ref().map(|keyed| keyed.index) else { return };
+        let rows_written = table.store().changed_counts().total(index);
         let mut tables = self.tables.lock();
         let of_table = tables.entry(index).or_insert_with(|| CopyOfTable {
             def: Arc::clone(def),
             columns_read: BTreeSet::new(),
             rows_read: 0,
+            reads: 0,
+            rows_written,
             is_wanted: false,
             copy: None,
             being_made: None,
@@ -137,9 +156,15 @@ impl ColumnCopies {
         of_table.def = Arc::clone(def);
         of_table.columns_read.extend(columns.iter().map(|column| def.columns[*column].id));
         of_table.rows_read += rows_read;
+        of_table.reads += 1;
         let is_waited_for = self.is_waited_for.load(Ordering::Relaxed) && rows_read >= rows;
-        let is_due = of_table.rows_read >= READS_MIN * rows || is_waited_for;
-        if is_due && of_table.being_made.is_none() && !std::mem::replace(&mut of_table.is_wanted, true) {
+        if of_table.rows_read < READS_MIN * rows && !is_waited_for || of_table.being_made.is_some() {
+            return;
+        }
+        // The rows that will change at this pace while queries read the copy.
+        let changes = (rows_written - of_table.rows_written) / of_table.reads * READS_OF_COPY_MIN;
+        of_table.begin_again(rows_written);
+        if changes <= self.changed_max(rows) && !std::mem::replace(&mut of_table.is_wanted, true) {
             self.job.ring();
         }
     }
@@ -157,7 +182,7 @@ impl ColumnCopies {
         self.is_waited_for.store(true, Ordering::Relaxed);
     }
 
-    /// The most rows that may change before a copy of `rows` rows is of no use any more.
+    /// The most rows that may change before a copy of `rows` rows is no longer of use.
     fn changed_max(&self, rows: u64) -> u64 {
         if self.is_waited_for.load(Ordering::Relaxed) { u64::MAX } else { rows / CHANGED_SHARE }
     }
@@ -177,7 +202,7 @@ impl ColumnCopies {
         let noting: Vec<Arc<ChangedKeys>> = {
             let mut tables = self.tables.lock();
             let Some(of_table) = tables.get_mut(&index) else { return };
-            // A copy whose rows have changed too much is of no use any more.
+            // We drop a copy when too many of its rows have changed.
             of_table.copy = of_table.copy.take().filter(|copy| !copy.changed().are_too_many());
             let of_copy = of_table.copy.iter().map(|copy| copy.changed());
             of_copy.chain(&of_table.being_made).cloned().collect()
@@ -215,16 +240,18 @@ impl ColumnCopies {
         let (index, of_table) = tables.iter_mut().find(|(_, of_table)| of_table.is_wanted)?;
         let changed = Arc::new(ChangedKeys::new(keys_max(&of_table.def)));
         of_table.being_made = Some(Arc::clone(&changed));
-        (of_table.is_wanted, of_table.rows_read) = (false, 0);
+        of_table.is_wanted = false;
         let (def, columns) = (Arc::clone(&of_table.def), of_table.columns_read.clone());
         Some((*index, WantedCopy { def, columns, changed }))
     }
 
     /// Puts the copy that was made, if any, in the place of the one before.
-    fn put(&self, index: IndexId, made: Result<Option<ColumnCopy>>) {
+    fn put(&self, index: IndexId, made: Result<Option<ColumnCopy>>, rows_written: u64) {
         let mut tables = self.tables.lock();
         if let Some(of_table) = tables.get_mut(&index) {
             of_table.being_made = None;
+            // Queries have read the rows while the copy was being made.
+            of_table.begin_again(rows_written);
             // Without memory or disk space there is no copy. Enough further reads ask for it again.
             if let Ok(Some(copy)) = made {
                 of_table.copy = Some(Arc::new(copy));
@@ -256,13 +283,13 @@ fn make_wanted(engine: &Arc<Core>, stop: &Cancel) {
     while !stop.is_cancelled()
         && let Some((index, wanted)) = copies.next_wanted(keys_max)
     {
-        // Rests are for transactions. Queries that read the rows meanwhile lose more by a later copy than by a busy
-        // processor.
+        // We rest only for transactions. Queries that read the rows in the meantime lose more by a later copy than by a
+        // busy processor.
         let is_hurried = {
             let (stop, engine, begun) = (stop.clone(), Arc::clone(engine), engine.latest().commit);
             move || stop.is_cancelled() || engine.latest().commit == begun
         };
         let (made, _) = at_background_pace(is_hurried, || ColumnCopy::make(engine, wanted, stop));
-        copies.put(index, made);
+        copies.put(index, made, store.changed_counts().total(index));
     }
 }

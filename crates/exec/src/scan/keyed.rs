@@ -409,8 +409,8 @@ fn is_dearer_than_copy(access: &KeyAccess, source: &dyn KeyedSource) -> bool {
     access.cost > source.rows_about() as f64 * COPIED_ROW
 }
 
-/// Whether a scan of a keyed table reads so many of its rows that it should read a column copy, if there is one. Later
-/// offers of joins are not known yet.
+/// Whether a scan of a keyed table should read a column copy, if there is one, because it reads most rows. Joins may
+/// still offer filters that leave only a few.
 pub(crate) fn reads_most_rows(source: &dyn TableSource, request: &ScanRequest) -> bool {
     let Some(keyed) = source.keyed() else { return false };
     choose(source, request, &[]).is_ok_and(|access| is_dearer_than_copy(&access, keyed))

@@ -97,3 +97,15 @@ fn answers_are_those_of_the_snapshot() {
     assert_eq!(text(&mut connection, "SELECT count(*)::TEXT FROM items WHERE price > 0"), "0");
     assert_eq!(text(&mut reader, sums), first);
 }
+
+/// Two open transactions give the table definitions with the same version.
+#[test]
+fn a_copy_of_another_definition_is_not_read() {
+    let (database, mut connection) = database();
+    connection.execute_batch("BEGIN; ALTER TABLE orders ADD COLUMN mine INTEGER DEFAULT 1").unwrap();
+    let mut other = database.connect().unwrap();
+    other.execute_batch("ALTER TABLE orders ADD COLUMN other INTEGER DEFAULT 2").unwrap();
+    assert_eq!(text(&mut other, "SELECT sum(other)::TEXT FROM orders"), "20000");
+    assert_eq!(text(&mut connection, "SELECT sum(mine)::TEXT FROM orders"), "10000");
+    assert_eq!(text(&mut other, "SELECT sum(other)::TEXT FROM orders"), "20000");
+}

@@ -52,7 +52,7 @@ impl ChangedKeys {
         });
     }
 
-    /// The most keys that may change before the copy is of no use any more.
+    /// The most keys that may change before the copy is no longer of use.
     pub(super) fn keys_max(&self) -> u64 {
         self.0.lock().keys_max
     }

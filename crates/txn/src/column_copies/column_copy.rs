@@ -82,18 +82,18 @@ impl ColumnCopy {
         let table = snapshot.table(wanted.def.id).filter(|table| index_of(&table.def) == index_of(&wanted.def));
         let (Some(table), Some(index)) = (table, index_of(&wanted.def)) else { return Ok(None) };
         let Some(keyed) = &table.keyed else { return Ok(None) };
+        let Some(def) = keyed.def() else { return Ok(None) };
         let WantedCopy { columns, changed, .. } = wanted;
         let commit = keyed.commit();
         changed.set_since(commit);
         let is_copied = |column: &ColumnDef| !is_wide(&column.kind) || columns.contains(&column.id);
-        let columns: Vec<usize> =
-            (0..table.def.columns.len()).filter(|column| is_copied(&table.def.columns[*column])).collect();
-        let copied = columns.iter().map(|column| &table.def.columns[*column]);
+        let columns: Vec<usize> = (0..def.columns.len()).filter(|column| is_copied(&def.columns[*column])).collect();
+        let copied = columns.iter().map(|column| &def.columns[*column]);
         let files = engine.temp().column_files(OWNER, copied, engine.broker())?;
         let mut maker = CopyMaker {
             engine,
             keyed,
-            def: &table.def,
+            def: &def,
             columns: &columns,
             files,
             bytes: 0,
@@ -110,7 +110,7 @@ impl ColumnCopy {
             return Ok(None);
         }
         Ok(Some(ColumnCopy {
-            def: Arc::clone(&table.def),
+            def: Arc::clone(&def),
             index,
             columns,
             commit,
@@ -127,9 +127,10 @@ impl ColumnCopy {
         columns.iter().all(|column| self.columns.binary_search(column).is_ok())
     }
 
-    /// Whether the copy is one of a table with this definition.
-    pub(super) fn is_of(&self, def: &TableDef) -> bool {
-        self.def.id == def.id && self.def.version == def.version
+    /// Whether the copy is one of a table with this definition. Two open transactions can give a table definitions with
+    /// the same version, so only the same definition will do.
+    pub(super) fn is_of(&self, def: &Arc<TableDef>) -> bool {
+        Arc::ptr_eq(&self.def, def)
     }
 
     /// The keys that have changed since.
@@ -173,9 +174,8 @@ impl ColumnCopy {
         RowsAtCommit { commit: self.commit, blocks, runs: Vec::new(), changed_rows: 0 }
     }
 
-    /// The rows that `table` sees, made of those at an earlier commit. `None` if so many rows have changed, or in so
-    /// many steps, that this does not pay, or if a changed row cannot be read: then the query meets the error when it
-    /// reads the table.
+    /// The rows that `table` sees, made of those at an earlier commit. `None` if too many rows have changed, or in too
+    /// many steps, or if a changed row cannot be read: then the query meets the error when it reads the table.
     fn rows_after(&self, earlier: &RowsAtCommit, table: &KeyedTable) -> Option<RowsAtCommit> {
         let commit = table.commit();
         let keys = self.changed.between(table.store(), self.index, (earlier.commit, commit))?;
@@ -344,7 +344,7 @@ impl CopyMaker<'_> {
         Ok(true)
     }
 
-    /// Reads and decodes the next rows, as many as a block has or as memory allows.
+    /// Reads and decodes the rows of the next block, or fewer if memory allows no more.
     fn gather(&self, rows: &mut dyn KeyedRows, memory: &mut Reservation) -> Result<Option<GatheredRows>> {
         let columns = vec![Vec::new(); self.columns.len()];
         let mut gathered = GatheredRows { columns, keys: KeyList::default() };

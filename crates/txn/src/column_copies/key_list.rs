@@ -5,7 +5,7 @@
 //! whole          13 + "2"       13 + "3"       |  whole               every KEYS_PER_PART-th key is stored whole
 //! ```
 
-/// The number of keys of a part, the first of which is stored whole. A search looks at half of them on average.
+/// The number of keys of a part. The first one is stored whole. A search looks at half of them on average.
 const KEYS_PER_PART: usize = 32;
 
 /// The most bytes that a key shares with the one before it. The number must fit a byte.

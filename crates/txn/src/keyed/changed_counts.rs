@@ -23,6 +23,8 @@ pub(crate) struct ChangedCounts(Mutex<HashMap<IndexId, ChangedCount>>);
 struct ChangedCount {
     count: u64,
     limit: u64,
+    /// The rows that were ever written.
+    total: u64,
 }
 
 impl ChangedCounts {
@@ -31,8 +33,9 @@ impl ChangedCounts {
         let mut counts = self.0.lock();
         let mut is_reached = false;
         for (index, rows) in written {
-            let changed = counts.entry(index).or_insert(ChangedCount { count: 0, limit: ROWS_MIN });
+            let changed = counts.entry(index).or_insert(ChangedCount { count: 0, limit: ROWS_MIN, total: 0 });
             changed.count += rows;
+            changed.total += rows;
             is_reached |= changed.count >= changed.limit;
         }
         is_reached
@@ -41,6 +44,11 @@ impl ChangedCounts {
     /// The rows that were written to an index.
     pub(crate) fn count(&self, index: IndexId) -> u64 {
         self.0.lock().get(&index).map_or(0, |changed| changed.count)
+    }
+
+    /// The rows that were written to an index since the database was opened.
+    pub(crate) fn total(&self, index: IndexId) -> u64 {
+        self.0.lock().get(&index).map_or(0, |changed| changed.total)
     }
 
     /// Subtracts rows that no longer count.
@@ -71,7 +79,7 @@ mod tests {
         assert!(!counts.add([(table, 3_999), (index, 100_000)].into_iter()));
         assert!(counts.add([(table, 1)].into_iter()));
         counts.subtract(table, counts.count(table) - 2);
-        assert_eq!(counts.count(table), 2);
+        assert_eq!((counts.count(table), counts.total(table)), (2, 5_000));
         assert!(!counts.add([(table, 1)].into_iter()));
     }
 }

@@ -45,7 +45,7 @@ impl KeyedTable {
         KeyedTable { view, codec, statistics }
     }
 
-    /// Whether the view sees nothing but commits, and no one records what is read through it.
+    /// Whether the view sees only commits, and its reads are not recorded.
     pub(crate) fn sees_only_commits(&self) -> bool {
         let reader = self.view.reader();
         reader.own().is_none() && reader.reads().is_none()

@@ -17,7 +17,8 @@
 
 use super::Position;
 
-const MARK: [u8; 4] = *b"RmLg";
+/// The first bytes of every record.
+pub(super) const MARK: [u8; 4] = *b"RmLg";
 const END_MARK: [u8; 4] = *b"gLmR";
 pub(super) const HEAD_BYTES: usize = 24;
 const END_BYTES: usize = 8;

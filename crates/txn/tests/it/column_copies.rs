@@ -110,8 +110,8 @@ fn a_table_that_is_read_as_a_whole_gets_a_copy_and_keeps_it_until_many_rows_have
     assert!(!has_copy(&engine, table), "more than one row in 16 has changed");
     engine.checkpoint().expect("a checkpoint");
     assert!(!assert_same(&engine.snapshot().expect("a snapshot"), table));
-    assert!(ask().is_none());
-    wait_until("another copy is made", || has_copy(&engine, table));
+    // The first reads after so many changes find their pace too high.
+    wait_until("another copy is made", || ask().is_some());
     assert!(assert_same(&engine.snapshot().expect("a snapshot"), table));
 
     // A reader keeps the files of a copy that is gone.
@@ -143,6 +143,23 @@ fn texts_are_copied_when_a_query_has_read_them() {
     assert!(!rows.has_column_copy(&[1]) && rows.column_copy(&[1]).is_none() && rows.column_copy(&[1, 0]).is_none());
     wait_until("a copy with texts is made", || rows.has_column_copy(&[0, 1]));
     assert!(assert_same(&snapshot, table));
+}
+
+#[test]
+fn a_table_that_changes_fast_has_no_copy() {
+    let engine = Engine::memory(Default::default()).expect("a database in memory");
+    let table = keyed(&engine, 10_000);
+    engine.set("column_copy_rows", "1").expect("a setting");
+    let ask = || copy_of(&engine.snapshot().expect("a snapshot"), table);
+    for turn in 0..10 {
+        assert!(ask().is_none());
+        change(&engine, table, turn * 200..turn * 200 + 200, Some("changed"));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!has_copy(&engine, table), "after ten reads, more than one row in 16 has changed");
+    (0..4).for_each(|_| drop(ask()));
+    wait_until("a copy is made", || has_copy(&engine, table));
+    assert!(assert_same(&engine.snapshot().expect("a snapshot"), table));
 }
 
 #[test]
@@ -183,7 +200,7 @@ fn readers_beside_writers(path: Option<&Path>) {
     engine.set("column_copy_rows", "1").expect("a setting");
     engine.wait_for_column_copies();
     let is_over = AtomicBool::new(false);
-    let until = Instant::now() + Duration::from_secs(3);
+    let until = Instant::now() + Duration::from_millis(1_200);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut dice, mut dropped) = (Dice(3), Instant::now());

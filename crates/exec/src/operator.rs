@@ -589,8 +589,7 @@ impl Builder {
         wish: Wish<'_>,
         (broker, temp): (Broker, TempSpace),
     ) -> GroupRequest {
-        let scan = self.columnar_scan(input);
-        let scan = scan.map(|(scan, _)| scan);
+        let scan = self.columnar_scan(input).map(|(scan, _)| scan);
         let (mut group, functions) = own_functions(group, functions, scan.map(|scan| &*scan.columns));
         if let Some(scan) = scan {
             group.predicates = scan.predicates.clone();

@@ -48,8 +48,8 @@ use crate::job::Job;
 use crate::keyed::KeyedTable;
 use crate::keyed::store::KeyedStore;
 
-/// How often the rows of a table must have been read before a copy is made. Making one takes as long as about five
-/// reads of the rows; a read of the copy takes a tenth of one.
+/// How often the rows of a table must have been read before a copy is made. Making one takes as long as three to
+/// ten reads of the rows; a read of the copy takes a tenth of one, or less.
 const READS_MIN: u64 = 2;
 
 /// A copy is of use while at most one part in this many of the rows has changed. A changed row costs about ten times as

@@ -19,8 +19,7 @@ use crate::shared::SharedRows;
 /// Builds the operators of a plan, or of one round of a recursive query in it.
 pub(super) struct Builder {
     pub(super) tables: Vec<Arc<dyn TableSource>>,
-    /// The column copies of keyed tables that were asked for, by table and columns.
-    pub(super) column_copies: Mutex<BTreeMap<(usize, Vec<usize>), Option<Arc<dyn TableSource>>>>,
+    pub(super) column_copies: Mutex<ColumnCopies>,
     pub(super) functions: Vec<Arc<dyn VectorFunction>>,
     pub(super) foreign: BTreeMap<usize, Arc<dyn BatchSource>>,
     pub(super) batch_rows: usize,
@@ -36,6 +35,9 @@ pub(super) struct Builder {
     /// The rows of the previous round, by recursive query.
     pub(super) rounds: BTreeMap<usize, Vec<RecordBatch>>,
 }
+
+/// The column copies of keyed tables that were asked for, by table and by the columns that a scan reads.
+pub(super) type ColumnCopies = BTreeMap<(usize, Vec<usize>), Option<Arc<dyn TableSource>>>;
 
 /// Identifies a subplan that is built once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -48,8 +48,8 @@ const ROWS_IN_PLACE: usize = 1 << 12;
 /// 9 µs instead of 12. Any other limit from 16 to 4,096 is as good for 150 rows.
 const ROWS_OF_NO_WORKER: f64 = 64.0;
 
-/// The cost of a row of a column copy, counted in rows that are read in order: 6 million rows of 16 columns take 1 to 8
-/// ns each for a condition and a sum, and 60 ns in order.
+/// The cost of a row of a column copy, counted in rows that are read in order: a sum over 1.5 million rows takes 2 ns a
+/// row instead of 62, and question 1 of TPC-H, with eight aggregates, 18 instead of 173.
 const COPIED_ROW: f64 = 1.0 / 16.0;
 
 /// One scan of one keyed table, shared by its workers.

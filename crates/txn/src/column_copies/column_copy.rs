@@ -32,12 +32,16 @@ const ROWS_AT_ONCE: usize = 1 << 12;
 /// twice as much for the columns that are being encoded.
 const GATHERED_SHARE: u64 = 16;
 
-/// After this number of steps from one commit to a later one, the changed rows are read again as one run. Each run costs
-/// a query some microseconds.
+/// After this number of steps from one commit to a later one, the changed rows are read again as one run. With few runs,
+/// rows that changed again and again take no memory. We have not measured other numbers.
 const RUNS_MAX: usize = 8;
 
 /// The keys of a copy, which stay in memory, may take one part in this many of the memory limit.
 const KEYS_SHARE: u64 = 16;
+
+/// A copy is made only while temporary files take less than one part in this many of their limit. The rest is for
+/// statements, which fail without it.
+const DISK_SHARE: u64 = 4;
 
 /// Whether the values of a type may be long.
 fn is_wide(kind: &SqlType) -> bool {
@@ -326,7 +330,14 @@ impl CopyMaker<'_> {
         let Some(gathered) = self.gather(rows, &mut gathered_memory)? else { return Ok(false) };
         let count = gathered.keys.len();
         // No column takes more than its values.
-        self.files.reserve(gathered_memory.bytes())?;
+        let (quota, bytes) = (self.engine.temp().quota(), gathered_memory.bytes());
+        if quota.used_bytes() + bytes > quota.limit_bytes() / DISK_SHARE {
+            return Err(Error::new(
+                ErrorKind::DiskFull,
+                "a column copy takes too much of the limit of temporary files",
+            ));
+        }
+        self.files.reserve(bytes)?;
         let owner = BlockOwner { table: self.def.id, block: self.engine.ids().block() };
         let threads = self.engine.threads();
         let chunks =

@@ -52,6 +52,10 @@ use crate::keyed::store::KeyedStore;
 /// ten reads of the rows; a read of the copy takes a tenth of one, or less.
 const READS_MIN: u64 = 2;
 
+/// After each failure to make a copy, twice as many reads must ask for it, up to this number of times, because the next
+/// try may take as long and fail, too.
+const FAILURES_MAX: u32 = 10;
+
 /// A copy is of use while at most one part in this many of the rows has changed. A changed row costs about ten times as
 /// much as a row that is read in order, because its key is looked up in the copy and in the table, but only for the
 /// first query that sees the change. After that it takes memory.
@@ -89,6 +93,8 @@ struct CopyOfTable {
     reads: u64,
     /// The rows that were ever written to the table, before these queries.
     rows_written: u64,
+    /// How often in a row a copy could not be made.
+    failures: u32,
     is_wanted: bool,
     copy: Option<Arc<ColumnCopy>>,
     /// The keys that change while another copy is being made.
@@ -149,6 +155,7 @@ impl ColumnCopies {
             rows_read: 0,
             reads: 0,
             rows_written,
+            failures: 0,
             is_wanted: false,
             copy: None,
             being_made: None,
@@ -158,7 +165,8 @@ impl ColumnCopies {
         of_table.rows_read += rows_read;
         of_table.reads += 1;
         let is_waited_for = self.is_waited_for.load(Ordering::Relaxed) && rows_read >= rows;
-        if of_table.rows_read < READS_MIN * rows && !is_waited_for || of_table.being_made.is_some() {
+        let reads_min = READS_MIN << of_table.failures.min(FAILURES_MAX);
+        if of_table.rows_read < reads_min * rows && !is_waited_for || of_table.being_made.is_some() {
             return;
         }
         // The rows that will change at this pace while queries read the copy.
@@ -252,9 +260,10 @@ impl ColumnCopies {
             of_table.being_made = None;
             // Queries have read the rows while the copy was being made.
             of_table.begin_again(rows_written);
-            // Without memory or disk space there is no copy. Enough further reads ask for it again.
+            // Without memory or disk space there is no copy. Twice as many further reads ask for it again.
+            of_table.failures += 1;
             if let Ok(Some(copy)) = made {
-                of_table.copy = Some(Arc::new(copy));
+                (of_table.copy, of_table.failures) = (Some(Arc::new(copy)), 0);
             }
         }
         self.is_made.notify_all();

@@ -4,7 +4,7 @@
 //! ```text
 //! rows of a keyed table ── the job, at commit C ──► blocks ─── without changed rows ──┐
 //!                                                                                     ├──► rows at commit S
-//! keys that commits after C have changed ── rows of these keys at S ──► one open run ─┘
+//! keys that commits after C have changed ── rows of these keys at S ──► open runs ────┘
 //! ```
 //!
 //! - `column_copy`: one copy: how it is made, and its rows at a commit.
@@ -16,9 +16,9 @@
 //! places. The versions in memory have all changes that the base does not have yet. Before a checkpoint lets the
 //! versions be dropped, it notes their keys with the copy ([`ColumnCopies::note_changes`]).
 //!
-//! A table gets a copy when its rows were read [`READS_MIN`] times by queries that read all of it. It gets another one
-//! when queries have read as many changed rows again beside the copy. While rows change so fast that a copy would soon
-//! be of no use, there is none.
+//! A table gets a copy when queries have read all of its rows [`READS_MIN`] times. It gets another one when queries have
+//! met that number of changed rows beside the copy, or when too many rows have changed. While rows change so fast that
+//! a copy would soon be of no use, we make none.
 //!
 //! A copy has all columns of fixed width, and those others that queries have read: texts, blobs and nested values take
 //! most of the time and space of a copy, and few queries read them.
@@ -52,8 +52,8 @@ use crate::keyed::store::KeyedStore;
 /// ten reads of the rows; a read of the copy takes a tenth of one, or less.
 const READS_MIN: u64 = 2;
 
-/// After each failure to make a copy, twice as many reads must ask for it, up to this number of times, because the next
-/// try may take as long and fail, too.
+/// The number of failures after which the reads that a copy needs no longer double. They double after each failure to
+/// make one, because the next try may take as long and fail, too.
 const FAILURES_MAX: u32 = 10;
 
 /// A copy is of use while at most one part in this many of the rows has changed. A changed row costs about ten times as
@@ -260,7 +260,7 @@ impl ColumnCopies {
             of_table.being_made = None;
             // Queries have read the rows while the copy was being made.
             of_table.begin_again(rows_written);
-            // Without memory or disk space there is no copy. Twice as many further reads ask for it again.
+            // Without memory or disk space we have no copy. The next try needs twice the number of reads.
             of_table.failures += 1;
             if let Ok(Some(copy)) = made {
                 (of_table.copy, of_table.failures) = (Some(Arc::new(copy)), 0);

@@ -14,8 +14,8 @@ const SHARED_MAX: usize = u8::MAX as usize;
 /// Ascending keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyList {
-    /// For each key: the number of bytes that it shares with the key before (1 byte), the number of bytes that follow
-    /// (4 bytes if the first is 255, else 1), and these bytes.
+    /// For each key: the number of bytes that it shares with the key before (1 byte), the number of its other bytes (1
+    /// byte, or 255 and then 4 bytes), and its other bytes.
     bytes: Vec<u8>,
     /// The start of each part.
     parts: Vec<u32>,

@@ -62,8 +62,7 @@ impl<'a> LogReader<'a> {
         Ok(None)
     }
 
-    /// The first position from `at` on and before `behind` that has the mark of a record. `at` must be a position at
-    /// which a record may begin.
+    /// The first position of `at..behind` where we find the mark of a record. `at` must be aligned as records are.
     fn next_mark(&mut self, mut at: Position, behind: Position) -> Result<Option<Position>> {
         while at < behind && self.bytes(at, HEAD_BYTES)?.is_some() {
             let window = &self.window[(at.0 - self.start.0) as usize..];

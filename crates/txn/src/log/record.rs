@@ -8,7 +8,7 @@
 //! 16       8      position up to which the stream was on disk for certain when the record was written
 //! 24       n      payload
 //! 24 + n   0..7   zeros, up to a multiple of eight
-//! 24 + n   0..7   zeros, up to a multiple of 8
+//!          4      CRC-32 of everything before
 //!          4      mark of the end
 //! ```
 //!

@@ -110,7 +110,7 @@ fn a_table_that_is_read_as_a_whole_gets_a_copy_and_keeps_it_until_many_rows_have
     assert!(!has_copy(&engine, table), "more than one row in 16 has changed");
     engine.checkpoint().expect("a checkpoint");
     assert!(!assert_same(&engine.snapshot().expect("a snapshot"), table));
-    // The first reads after so many changes find their pace too high.
+    // After these changes the pace is too high for the first reads.
     wait_until("another copy is made", || ask().is_some());
     assert!(assert_same(&engine.snapshot().expect("a snapshot"), table));
 

@@ -15,6 +15,7 @@
 //!   rows that are in memory already, as an input of a plan.
 //! - `program`: from the logical plan to a program, if the statement is on keyed tables.
 //! - `origin`: the stored columns that a result shows.
+//! - `syntax_walk`: walks over syntax trees, for the binder and for the crate `sql`.
 //! - `widening`: casts that lose nothing, which keys and scans see through.
 //! - `table_parts`: tables with parts of documents as columns.
 //! - `reuse`: plans that later runs of a statement can use. `changed_groups`: queries whose results can be brought up
@@ -36,6 +37,7 @@ pub mod parameters;
 pub mod program;
 mod reading;
 mod reuse;
+pub mod syntax_walk;
 mod table_parts;
 mod widening;
 

@@ -11,12 +11,10 @@
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use rowmill_plan::item_function;
-use sqlparser::ast::{
-    BinaryOperator, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, UnaryOperator, visit_expressions,
-};
+use rowmill_query::syntax_walk::each_expr;
+use sqlparser::ast::{BinaryOperator, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, UnaryOperator};
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -166,10 +164,7 @@ fn glob_match(parser: &mut Parser, text: &Expr, precedence: u8) -> Option<Result
 
 fn parts_of(expr: &Expr) -> usize {
     let mut parts = 0;
-    let _: ControlFlow<()> = visit_expressions(expr, |_| {
-        parts += 1;
-        ControlFlow::Continue(())
-    });
+    each_expr(expr, |_| parts += 1);
     parts
 }
 

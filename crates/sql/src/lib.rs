@@ -18,7 +18,7 @@
 //!   `idle_statements`: what it leaves to later connections. `shape`: the parameters and the result of a statement that
 //!   did not run yet.
 //! - `guards`, `deep`: limits of a statement and room on the stack for its tree.
-//! - `dialect`, `parse`, `names`, `walk`: from text to a syntax tree, with names in lower case.
+//! - `dialect`, `parse`, `names`: from text to a syntax tree, with names in lower case.
 //! - `program`: statements on keyed tables that run without a planner.
 //! - `statements`, `dispatch`: the list of statements, and the call of each. `statement`: one file for each statement;
 //!   those that change rows share `statement/write`.
@@ -103,7 +103,6 @@ mod statement_functions;
 mod statements;
 mod storage_function;
 mod table_order_function;
-mod walk;
 mod workers;
 
 pub use access::{Actor, Authority};

@@ -38,8 +38,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, Settings, TextPosition};
+use rowmill_query::syntax_walk::{SyntaxTree, any_query};
 use rowmill_txn::RefreshRule;
-use sqlparser::ast::{self, Visit, VisitMut};
+use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
@@ -53,7 +54,6 @@ use crate::statement::insert;
 use crate::statement::sql_text::quoted;
 use crate::statement::write::ChangeSyntax;
 use crate::statement::write::changing_with::last_change;
-use crate::walk::any_query;
 pub(crate) use access::{AccessStatement, GrantObject, GrantedList, RightsStatement, RoleOptions};
 pub(crate) use alter_sequence::{AlterSequence, AlteredSequence, SequenceChange, SequenceChanges};
 pub(crate) use alter_time_table::{AlterTimeTable, TimeTableOperation};
@@ -607,7 +607,7 @@ pub(crate) fn hash_of(text: &str) -> u64 {
 
 /// Prepares a statement or query. This must happen before any other code reads the tree. Subqueries may lock rows if
 /// the statement changes rows.
-fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings, changes_rows: bool) -> Result<DeclaredParameters> {
+fn settle(tree: &mut impl SyntaxTree, settings: &Settings, changes_rows: bool) -> Result<DeclaredParameters> {
     // Chains are flattened before the expansion check, because that check recurses over the tree.
     let declared = prepare(tree, changes_rows)?;
     flatten_chains(tree);

@@ -1,7 +1,6 @@
 //! Calls that are short forms of other expressions: those of `rowmill_plan::expansion`, and `list_aggregate`.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use arrow::array::{Array as _, AsArray};
@@ -14,7 +13,6 @@ use rowmill_plan::{AggregateFunction, AggregateParameter, ScalarExpr};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     Array, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
-    visit_expressions_mut,
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -24,6 +22,7 @@ use super::Binder;
 use super::aggregate::takes_extreme;
 use super::call::{argument_list, arguments_of, refuse_clauses_of_rows};
 use super::place::unsupported;
+use crate::syntax_walk::each_expr_mut;
 
 /// The names of `list_aggregate`.
 const LIST_AGGREGATE: &[&str] = &["list_aggregate", "list_aggr", "array_aggregate", "array_aggr", "aggregate"];
@@ -224,14 +223,13 @@ fn expand(spec: &ExpansionSpec, call: &Function, arguments: &[&Expr]) -> Result<
 /// Replaces `arg1`, `arg2` and so on by the arguments.
 fn replace_arguments(expr: &mut Expr, arguments: &[&Expr]) {
     // Expressions are visited after their parts, so the arguments themselves are not searched.
-    let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+    each_expr_mut(expr, |part| {
         if let Expr::Identifier(Ident { value, .. }) = part
             && let Some(place) = value.strip_prefix("arg").and_then(|number| number.parse::<usize>().ok())
             && let Some(argument) = arguments.get(place.wrapping_sub(1))
         {
             *part = Expr::Nested(Box::new((*argument).clone()));
         }
-        ControlFlow::Continue(())
     });
 }
 
@@ -245,7 +243,7 @@ fn give_clauses(expr: &mut Expr, call: &Function) -> Result<()> {
         return Err(unsupported(format!("ORDER BY, WITHIN GROUP and IGNORE NULLS in {}", call.name)));
     }
     let distinct = list.and_then(|list| list.duplicate_treatment);
-    let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+    each_expr_mut(expr, |part| {
         if let Expr::Function(inner) = part
             && aggregate::find(&inner.name.to_string()).is_some()
         {
@@ -263,7 +261,6 @@ fn give_clauses(expr: &mut Expr, call: &Function) -> Result<()> {
                 list.duplicate_treatment = distinct;
             }
         }
-        ControlFlow::Continue(())
     });
     Ok(())
 }

@@ -1,11 +1,9 @@
 //! Calls of macros: the arguments take the places of the parameters in the expression or query of the macro.
 
-use std::ops::ControlFlow;
-
 use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     self, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, TableAlias,
-    Value, VisitMut, VisitorMut,
+    Value,
 };
 
 use super::from::FromPart;
@@ -13,6 +11,7 @@ use super::place::unsupported;
 use super::scope::ScopeRelation;
 use super::{Binder, QUERY_DEPTH};
 use crate::catalog::{CatalogMacro, MacroBody, ViewSpelling};
+use crate::syntax_walk::{SyntaxTree, each_expr_mut};
 use rowmill_plan::ScalarExpr;
 
 /// Macros that a statement may call. One that is called twice counts twice.
@@ -44,7 +43,7 @@ impl Binder<'_> {
         }
         let arguments = self.macro_arguments(found, ident, args)?;
         let mut body = Expr::Nested(body.clone());
-        let _ = VisitMut::visit(&mut body, &mut ParameterReplacer { found, arguments: &arguments });
+        replace_parameters(&mut body, found, &arguments);
         if let Some(kind) = &found.result {
             body = cast(body, kind.clone());
         }
@@ -65,7 +64,7 @@ impl Binder<'_> {
         };
         let arguments = self.macro_arguments(found, ident, args)?;
         let mut query = body.clone();
-        let _ = VisitMut::visit(&mut query, &mut ParameterReplacer { found, arguments: &arguments });
+        replace_parameters(&mut *query, found, &arguments);
         let was_hidden = std::mem::replace(&mut self.level().is_hidden, true);
         let rows = self.within_macro(found, |binder| binder.query(&query));
         self.level().is_hidden = was_hidden;
@@ -136,22 +135,14 @@ fn cast(expr: Expr, data_type: ast::DataType) -> Expr {
 }
 
 /// Puts arguments in place of parameters, which are written as names or as `$1`.
-struct ParameterReplacer<'m> {
-    found: &'m CatalogMacro,
-    arguments: &'m [Expr],
-}
-
-impl VisitorMut for ParameterReplacer<'_> {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+fn replace_parameters(tree: &mut impl SyntaxTree, found: &CatalogMacro, arguments: &[Expr]) {
+    let place_of = |name: &Ident| found.parameters.iter().position(|parameter| parameter.name == name.value);
+    each_expr_mut(tree, |expr| {
         let place = match expr {
-            Expr::Identifier(name) => self.found.parameters.iter().position(|parameter| parameter.name == name.value),
+            Expr::Identifier(name) => place_of(name),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 // `f.a`: a parameter of the function f, as in PostgreSQL.
-                [table, name] if table.value == self.found.name.to_lowercase() => {
-                    self.found.parameters.iter().position(|parameter| parameter.name == name.value)
-                }
+                [table, name] if table.value == found.name.to_lowercase() => place_of(name),
                 _ => None,
             },
             Expr::Value(value) => match &value.value {
@@ -162,9 +153,8 @@ impl VisitorMut for ParameterReplacer<'_> {
             },
             _ => None,
         };
-        if let Some(argument) = place.and_then(|place| self.arguments.get(place)) {
+        if let Some(argument) = place.and_then(|place| arguments.get(place)) {
             *expr = argument.clone();
         }
-        ControlFlow::Continue(())
-    }
+    });
 }

@@ -3,21 +3,17 @@
 //! In a select list, an expression with COLUMNS stands for one expression per column: `min(COLUMNS(*))`. In WHERE, the
 //! condition must be true for all of the columns.
 
-use std::ops::ControlFlow;
-
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::fold;
 use rowmill_plan::ScalarExpr;
-use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OneOrManyWithParens, Visit, VisitMut,
-    Visitor, VisitorMut,
-};
+use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OneOrManyWithParens};
 
 use super::Binder;
 use super::built_query::{as_call, call, column, text};
 use super::literal::text_of;
 use super::place::{start_of, suggest};
 use super::scope::{FromNames, NamedColumn};
+use crate::syntax_walk::{each_expr, each_expr_mut};
 
 const COLUMNS: &str = "columns";
 
@@ -25,10 +21,10 @@ impl Binder<'_> {
     /// Returns the expressions that an expression with COLUMNS stands for, each with the column that it is made of.
     /// `None` if it has none.
     pub(super) fn expanded_columns(&mut self, expr: &Expr) -> Result<Option<Vec<(Expr, NamedColumn)>>> {
-        let mut calls = ColumnsCalls(Vec::new());
-        let _ = expr.visit(&mut calls);
-        let Some(first) = calls.0.first() else { return Ok(None) };
-        if let Some(other) = calls.0.iter().find(|other| other.args != first.args) {
+        let mut calls: Vec<Function> = Vec::new();
+        each_expr(expr, |part| calls.extend(as_call(part, COLUMNS).cloned()));
+        let Some(first) = calls.first() else { return Ok(None) };
+        if let Some(other) = calls.iter().find(|other| other.args != first.args) {
             let message = "an expression takes the same columns in every COLUMNS";
             return Err(self.at(Error::new(ErrorKind::Unsupported, message), start_of(&Expr::Function(other.clone()))));
         }
@@ -39,8 +35,12 @@ impl Binder<'_> {
         let columns = self.matching_columns(first, &names)?;
         let expanded = columns.into_iter().map(|one| {
             let mut expr = expr.clone();
-            let mut replacer = ColumnsReplacer { by: reference(&names, &one) };
-            let _ = VisitMut::visit(&mut expr, &mut replacer);
+            let by = reference(&names, &one);
+            each_expr_mut(&mut expr, |part| {
+                if as_call(part, COLUMNS).is_some() {
+                    *part = by.clone();
+                }
+            });
             (expr, one)
         });
         Ok(Some(expanded.collect()))
@@ -86,8 +86,11 @@ impl Binder<'_> {
                 };
                 self.chosen_columns(all, |name| {
                     let mut body = (*lambda.body).clone();
-                    let mut replacer = NameReplacer { name: &parameter.name.value, by: text(name) };
-                    let _ = VisitMut::visit(&mut body, &mut replacer);
+                    each_expr_mut(&mut body, |part| {
+                        if matches!(part, Expr::Identifier(ident) if ident.value == parameter.name.value) {
+                            *part = text(name);
+                        }
+                    });
                     body
                 })?
             }
@@ -157,49 +160,5 @@ fn reference(names: &FromNames, one: &NamedColumn) -> Expr {
             Expr::CompoundIdentifier(vec![Ident::with_quote('"', table), Ident::with_quote('"', &*one.name)])
         }
         _ => column(&one.name),
-    }
-}
-
-/// Finds the calls of COLUMNS outside of subqueries.
-struct ColumnsCalls(Vec<Function>);
-
-impl Visitor for ColumnsCalls {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        self.0.extend(as_call(expr, COLUMNS).cloned());
-        ControlFlow::Continue(())
-    }
-}
-
-struct ColumnsReplacer {
-    by: Expr,
-}
-
-impl VisitorMut for ColumnsReplacer {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if as_call(expr, COLUMNS).is_some() {
-            *expr = self.by.clone();
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Replaces a name by an expression.
-struct NameReplacer<'n> {
-    name: &'n str,
-    by: Expr,
-}
-
-impl VisitorMut for NameReplacer<'_> {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if matches!(expr, Expr::Identifier(ident) if ident.value == self.name) {
-            *expr = self.by.clone();
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -10,13 +10,12 @@
 //! list of values is read now, because its values name the columns of the result.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::aggregate;
 use sqlparser::ast::{
-    self, BinaryOperator, Distinct, Expr, ExprWithAlias, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind,
-    PivotValueSource, SelectItem, TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
+    BinaryOperator, Distinct, Expr, ExprWithAlias, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind,
+    PivotValueSource, SelectItem, TableFactor, Value,
 };
 
 use super::Binder;
@@ -24,6 +23,7 @@ use super::built_query::{all_of, arguments, as_call, binary, column, named, quer
 use super::from::FromPart;
 use super::literal::text_of;
 use super::place::{start_of, unsupported};
+use crate::syntax_walk::{each_expr, each_expr_mut};
 
 /// The most columns that one PIVOT makes.
 const PIVOT_COLUMNS_MAX: usize = 10_000;
@@ -187,21 +187,23 @@ impl Binder<'_> {
         keys: &[Expr],
         aggregates: &[PivotAggregate],
     ) -> Result<Vec<Expr>> {
-        let mut used = NamedColumns(HashSet::new());
+        let mut used: HashSet<String> = HashSet::new();
         for expr in keys.iter().chain(aggregates.iter().map(|aggregate| &aggregate.expr)) {
-            let _ = expr.visit(&mut used);
+            each_expr(expr, |part| match part {
+                Expr::Identifier(ident) => drop(used.insert(ident.value.clone())),
+                Expr::CompoundIdentifier(parts) => used.extend(parts.last().map(|ident| ident.value.clone())),
+                _ => {}
+            });
         }
         let part = self.derived(false, &all_of(table.clone()), None)?;
-        let remaining = part.names.visible.iter().filter(|column| !used.0.contains(&*column.name));
+        let remaining = part.names.visible.iter().filter(|column| !used.contains(&*column.name));
         Ok(remaining.map(|one| column(&one.name)).collect())
     }
 
     /// An aggregate over the rows for which `condition` is true.
     fn filtered(&self, expr: &Expr, condition: &Expr) -> Result<Expr> {
         let mut expr = expr.clone();
-        let mut filters = AggregateFilters { condition, found: false };
-        let _ = VisitMut::visit(&mut expr, &mut filters);
-        if filters.found {
+        if add_filters(&mut expr, condition) {
             return Ok(expr);
         }
         let message = format!("USING of PIVOT takes aggregates, and {expr} has none");
@@ -236,46 +238,22 @@ fn name_of_value(value: &Expr) -> String {
     }
 }
 
-/// Gathers the names of columns.
-struct NamedColumns(HashSet<String>);
-
-impl Visitor for NamedColumns {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(ident) => drop(self.0.insert(ident.value.clone())),
-            Expr::CompoundIdentifier(parts) => self.0.extend(parts.last().map(|ident| ident.value.clone())),
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Adds a condition to the FILTER of every aggregate.
-struct AggregateFilters<'c> {
-    condition: &'c Expr,
-    found: bool,
-}
-
-impl VisitorMut for AggregateFilters<'_> {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+/// Adds a condition to the FILTER of every aggregate. Returns whether there is one.
+fn add_filters(expr: &mut Expr, condition: &Expr) -> bool {
+    let mut found = false;
+    each_expr_mut(expr, |part| {
+        let Expr::Function(call) = part else { return };
         let name = call.name.0.last().and_then(|part| part.as_ident());
         if call.over.is_none() && name.is_some_and(|name| aggregate::find(&name.value).is_some()) {
-            self.found = true;
+            found = true;
             let condition = match call.filter.take() {
-                Some(filter) => binary(
-                    ast::Expr::Nested(filter),
-                    BinaryOperator::And,
-                    ast::Expr::Nested(self.condition.clone().into()),
-                ),
-                None => self.condition.clone(),
+                Some(filter) => {
+                    binary(Expr::Nested(filter), BinaryOperator::And, Expr::Nested(condition.clone().into()))
+                }
+                None => condition.clone(),
             };
             call.filter = Some(Box::new(condition));
         }
-        ControlFlow::Continue(())
-    }
+    });
+    found
 }

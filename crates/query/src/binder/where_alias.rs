@@ -7,9 +7,10 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Ident, Query, SelectItem, Visit, VisitMut, Visitor, VisitorMut};
+use sqlparser::ast::{Expr, Ident, Query, SelectItem, Visitor, VisitorMut};
 
 use super::Binder;
+use crate::syntax_walk::SyntaxTree as _;
 
 /// The most rounds, as the expression of a name may have other names of the list.
 const ROUNDS_MAX: usize = 16;
@@ -28,11 +29,11 @@ impl Binder<'_> {
         let mut condition = Cow::Borrowed(condition);
         for _ in 0..ROUNDS_MAX {
             let mut counter = NameCounter { names: &names, depth: 0, named: false, parts: 0 };
-            let _ = condition.visit(&mut counter);
+            let _ = condition.walk(&mut counter);
             if !counter.named || counter.parts > PARTS_MAX {
                 break;
             }
-            let _ = VisitMut::visit(condition.to_mut(), &mut NameReplacer { names: &names, depth: 0 });
+            let _ = condition.to_mut().walk_mut(&mut NameReplacer { names: &names, depth: 0 });
         }
         condition
     }

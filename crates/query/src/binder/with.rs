@@ -15,12 +15,13 @@ use rowmill_base::{Error, ErrorKind, NARROW_DIGITS_MAX, Result, WIDE_DIGITS_MAX}
 use rowmill_expr::typing;
 use rowmill_plan::{ColumnId, Logical};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{self, CteAsMaterialized, Query, SetExpr, SetOperator, SetQuantifier, Visit, Visitor};
+use sqlparser::ast::{self, CteAsMaterialized, Query, SetExpr, SetOperator, SetQuantifier, Visitor};
 
 use super::place::unsupported;
 use super::scope::NamedColumn;
 use super::walk::{free_columns_of_plan, is_volatile};
 use super::{Binder, BoundRows};
+use crate::syntax_walk::SyntaxTree;
 
 /// Uses of WITH queries and views that we bind separately. After that, further uses share one plan.
 const EXPANSIONS_MAX: usize = 100;
@@ -349,7 +350,7 @@ fn not_recursive(name: &str) -> Error {
 }
 
 /// Whether `tree` reads a table with this name anywhere.
-fn mentions(tree: &impl Visit, name: &str) -> bool {
+fn mentions(tree: &impl SyntaxTree, name: &str) -> bool {
     struct ReferenceSearch<'n>(&'n str);
     impl Visitor for ReferenceSearch<'_> {
         type Break = ();
@@ -361,5 +362,5 @@ fn mentions(tree: &impl Visit, name: &str) -> bool {
             }
         }
     }
-    tree.visit(&mut ReferenceSearch(name)).is_break()
+    tree.walk(&mut ReferenceSearch(name)).is_break()
 }

@@ -11,6 +11,9 @@ use rowmill_exec::scan::{ScanRequest, TableScan};
 use rowmill_storage::TableSource;
 use rowmill_txn::Engine;
 
+/// The highest value of the setting `rows_per_block`, and its default.
+const ROWS_PER_BLOCK_MAX: usize = 1 << 19;
+
 /// One combination of settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Hostility {
@@ -55,7 +58,7 @@ impl fmt::Display for Hostility {
 /// The settings of an ordinary user.
 pub(crate) fn plain() -> Hostility {
     Hostility {
-        rows_per_block: 1 << 19,
+        rows_per_block: ROWS_PER_BLOCK_MAX,
         threads: 2,
         small_batches: false,
         deleted_rows: false,
@@ -78,7 +81,7 @@ pub(crate) fn selection() -> Vec<Hostility> {
 
 fn all() -> Vec<Hostility> {
     let mut all = Vec::new();
-    for rows_per_block in [3, 512, 1 << 19] {
+    for rows_per_block in [3, 512, ROWS_PER_BLOCK_MAX] {
         for threads in [1, 4] {
             for bits in 0..64_u32 {
                 let is = |bit: u32| bits >> bit & 1 == 1;
@@ -160,9 +163,20 @@ impl Hostility {
         (transactions && self.in_transaction)
             || (temporary && self.reopen)
             || (changes && self.refuses_memory)
-            || (storage && self.rows_per_block < 1 << 19)
+            || (storage && self.rows_per_block < ROWS_PER_BLOCK_MAX)
             || (storage && (self.deleted_rows || self.in_transaction))
-            || (settings && (self.reopen || self.threads != 2 || self.small_batches || self.rows_per_block < 1 << 19))
+            || (settings
+                && (self.reopen || self.threads != 2 || self.small_batches || self.rows_per_block < ROWS_PER_BLOCK_MAX))
+    }
+
+    /// Returns these settings with blocks so large that the tables of a file have at most a thousand of them. Blocks of
+    /// three rows for the four files with the most rows took more time than for all other files.
+    pub(crate) fn for_rows_of(&self, text: &str) -> Hostility {
+        const BLOCKS_MAX: usize = 1_000;
+        let ends = text.split("generate_series(").skip(1).filter_map(|call| call.split_once(')')?.0.rsplit(',').next());
+        let rows = ends.filter_map(|end| end.trim().parse::<usize>().ok()).max().unwrap_or(0);
+        let needed = (rows / BLOCKS_MAX).min(ROWS_PER_BLOCK_MAX);
+        Hostility { rows_per_block: self.rows_per_block.max(needed), ..self.clone() }
     }
 
     /// Stores copies of rows, until one row in seven is a copy, and deletes the copies again.

@@ -7,10 +7,10 @@
 use std::ops::ControlFlow;
 
 use rowmill_base::{Error, ErrorKind, Result};
-use sqlparser::ast::{Expr, Ident, ObjectName, Query, Visit, Visitor};
+use rowmill_query::syntax_walk::SyntaxTree;
+use sqlparser::ast::{Expr, Ident, ObjectName, Query, Visitor};
 
 use super::statement::StatementLimits;
-use crate::walk::walk;
 
 /// The number of expression terms that cost as much as one table in a plan.
 const TERMS_PER_TABLE: u64 = 100;
@@ -19,9 +19,9 @@ const TERMS_PER_TABLE: u64 = 100;
 /// query.
 ///
 /// Names are compared byte by byte: the caller must have brought them into one case.
-pub(crate) fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
+pub(crate) fn check_expansion(tree: &impl SyntaxTree, limits: &StatementLimits) -> Result<()> {
     let mut counter = ExpansionCounter { levels: vec![QueryLevel::default()] };
-    let _ = walk(tree, &mut counter);
+    let _ = tree.walk(&mut counter);
     let terms = counter.levels[0].terms;
     if terms <= limits.terms {
         return Ok(());
@@ -118,7 +118,7 @@ mod tests {
     fn terms(sql: &str) -> u64 {
         let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
         let mut counter = ExpansionCounter { levels: vec![QueryLevel::default()] };
-        let _ = walk(&statements[0], &mut counter);
+        let _ = statements[0].walk(&mut counter);
         counter.levels[0].terms
     }
 

@@ -10,12 +10,10 @@
 //! several levels ([`weight`]).
 
 use rowmill_base::{Error, ErrorKind, Result, Settings};
-use sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut, VisitorMut,
-};
+use rowmill_query::syntax_walk::SyntaxTree;
+use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitorMut};
 
 use crate::lexer::{Lexeme, LexemeKind, lexemes};
-use crate::walk::walk_mut;
 
 /// The limits of one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,8 +344,8 @@ impl Gauge {
 /// The parser makes a tree that leans to the left and is as deep as the chain is long, and generated statements chain
 /// thousands of operands. All three operations are associative, so a balanced tree means the same. The order of the
 /// operands must stay, because errors and results may depend on it.
-pub(crate) fn flatten_chains(tree: &mut impl VisitMut) {
-    let _ = walk_mut(tree, &mut Flatten);
+pub(crate) fn flatten_chains(tree: &mut impl SyntaxTree) {
+    let _ = tree.walk_mut(&mut Flatten);
 }
 
 struct Flatten;

@@ -65,7 +65,7 @@ mod tests {
 
     use super::super::prepare::prepare;
     use super::*;
-    use crate::walk::each_expr_mut;
+    use rowmill_query::syntax_walk::each_expr_mut;
 
     /// Returns the tree that the parser reads, without the nodes of parentheses.
     fn tree(text: &str) -> Statement {

@@ -4,23 +4,21 @@
 use std::ops::ControlFlow;
 
 use rowmill_base::{Error, ErrorKind, Result, WIDE_DIGITS_MAX};
+use rowmill_query::syntax_walk::{SyntaxTree, try_walk_mut};
 use sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName, OrderBy, Query, Select, TableFactor, Value,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 
 use super::{RowLock, pg_forms, precedence};
-use crate::walk::walk_mut;
 
 /// Brings a statement or query into the form that the planner expects, or refuses it. `changes_rows` says that
 /// subqueries may lock rows. Returns the parameters whose type is only known to PostgreSQL.
-pub(super) fn prepare(tree: &mut impl VisitMut, changes_rows: bool) -> Result<DeclaredParameters> {
+pub(super) fn prepare(tree: &mut impl SyntaxTree, changes_rows: bool) -> Result<DeclaredParameters> {
     let mut preparer = Preparer { declared: DeclaredParameters::new(), changes_rows };
-    match walk_mut(tree, &mut preparer) {
-        ControlFlow::Continue(()) => Ok(preparer.declared),
-        ControlFlow::Break(error) => Err(error),
-    }
+    try_walk_mut(tree, &mut preparer)?;
+    Ok(preparer.declared)
 }
 
 /// The parameters that a statement casts to a type of PostgreSQL's catalog, such as `$1::oid[]`: their numbers from 0,

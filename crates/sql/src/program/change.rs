@@ -14,6 +14,7 @@ use rowmill_plan::{Constant, ScalarExpr};
 use rowmill_query::binder::BoundQuery;
 use rowmill_query::parameters::{set_null_parameters, set_parameters};
 use rowmill_query::program::{self, changed_rows, computed_values, constant, row_values};
+use rowmill_query::syntax_walk::has_query;
 use rowmill_storage::{ColumnDef, TableDef};
 
 use sqlparser::ast;
@@ -25,7 +26,6 @@ use crate::statement::on_conflict::give_type;
 use crate::statement::value_rows::row_query;
 use crate::statement::write::binder::WriteBinder;
 use crate::statement::write::{BoundWrite, ValueRows};
-use crate::walk::has_query;
 
 /// What a program does with each row that it writes or removes.
 struct AfterRow {

@@ -18,6 +18,7 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use rowmill_base::{Error, ErrorKind, Result, SchemaId};
+use rowmill_query::syntax_walk::SyntaxTree as _;
 use rowmill_txn::{Catalog, SchemaDef};
 use sqlparser::ast::{
     AlterTableOperation, ColumnOption, CommentObject, Ident, ObjectName, ObjectNamePart, ObjectType, Query, SchemaName,
@@ -34,7 +35,6 @@ use crate::information_schema::INFORMATION_SCHEMA;
 use crate::names::{DEFAULT_SCHEMA, identifiers, lower};
 use crate::parse::{self, AlteredSequence, CopySource, SequenceChange, Statement, StatementBody};
 use crate::pg_catalog::PG_CATALOG;
-use crate::walk::walk_mut;
 
 /// Where a name was found.
 enum Found {
@@ -145,7 +145,7 @@ impl NameResolver<'_> {
             StatementBody::Copy(copy) | StatementBody::ExplainCopy(copy) => {
                 match &mut copy.source {
                     CopySource::Table { name, .. } => self.qualify(name),
-                    CopySource::Query(query) => drop(walk_mut(&mut **query, self)),
+                    CopySource::Query(query) => drop(query.walk_mut(self)),
                 }
                 Ok(())
             }
@@ -178,7 +178,7 @@ impl NameResolver<'_> {
             Sql::CreateTable(create) => {
                 // The name of a new table is not looked up, so no table may hide it.
                 let mut name = mem::replace(&mut create.name, ObjectName::from(Vec::<Ident>::new()));
-                let _ = walk_mut(&mut *create, self);
+                let _ = create.walk_mut(self);
                 if !create.temporary {
                     self.place_new(&mut name)?;
                 }
@@ -195,7 +195,7 @@ impl NameResolver<'_> {
             }
             Sql::CreateView(create) => {
                 self.keeps_names = self.target.is_some();
-                let _ = walk_mut(&mut create.query, self);
+                let _ = create.query.walk_mut(self);
                 self.keeps_names = false;
                 self.check_view(create.temporary)?;
                 match create.temporary {
@@ -235,7 +235,7 @@ impl NameResolver<'_> {
                 Ok(())
             }
             Sql::AlterTable(alter) => {
-                let _ = walk_mut(&mut *alter, self);
+                let _ = alter.walk_mut(self);
                 for operation in &mut alter.operations {
                     if let AlterTableOperation::AddConstraint { constraint, .. } = operation {
                         self.qualify_parent(constraint);
@@ -244,7 +244,7 @@ impl NameResolver<'_> {
                 self.check_elsewhere("a foreign key cannot refer to", true)
             }
             other => {
-                let _ = walk_mut(other, self);
+                let _ = other.walk_mut(self);
                 Ok(())
             }
         }
@@ -531,7 +531,7 @@ impl VisitorMut for NameResolver<'_> {
             }
             for part in cte_tables {
                 // Without RECURSIVE, a query of the clause sees only the names before its own.
-                walk_mut(&mut *part.query, self)?;
+                part.query.walk_mut(self)?;
                 self.with.push(part.alias.name.value.clone());
             }
         }

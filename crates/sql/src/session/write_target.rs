@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_query::syntax_walk::SyntaxTree as _;
 use sqlparser::ast::{
     FromTable, ObjectName, SchemaName, ShowStatementOptions, Statement as Sql, TableFactor, TableObject, Visitor,
 };
@@ -10,7 +11,6 @@ use sqlparser::ast::{
 use super::Session;
 use crate::names::identifiers;
 use crate::parse::{AlteredSequence, CopySource, Statement, StatementBody};
-use crate::walk::walk;
 
 impl Session {
     /// Returns the other database that `statement` must run in. `None` for the one that the session works in.
@@ -71,7 +71,7 @@ struct Targets {
 impl Targets {
     fn of_body(&mut self, body: &StatementBody) {
         match body {
-            StatementBody::Sql(sql) => drop(walk(&**sql, self)),
+            StatementBody::Sql(sql) => drop(sql.walk(self)),
             StatementBody::Copy(copy) | StatementBody::ExplainCopy(copy) => {
                 if let CopySource::Table { name, .. } = &copy.source {
                     self.add(name);

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_query::syntax_walk::each_expr_mut;
 use rowmill_storage::{CalendarUnit, TableDef, TimeTableDef, TimeToLive};
 use rowmill_txn::Transaction;
-use sqlparser::ast::{Expr, Ident, Statement as Sql, visit_expressions_mut};
+use sqlparser::ast::{Expr, Ident, Statement as Sql};
 
 use super::alter_table::{STATEMENT, drop_columns, table_text};
 use super::partition_range::{moment_text, partition_range};
@@ -155,7 +156,7 @@ fn of_partition_starts(work: &Work<'_>, table: &TableDef, condition: &Expr, unit
     let start = expr(&start, work.settings())?;
     let mut condition = condition.clone();
     let mut refused = None;
-    let _ = visit_expressions_mut(&mut condition, |part| {
+    each_expr_mut(&mut condition, |part| {
         let last = match part {
             Expr::Identifier(ident) => Some(&*ident),
             Expr::CompoundIdentifier(parts) => parts.last(),
@@ -170,7 +171,6 @@ fn of_partition_starts(work: &Work<'_>, table: &TableDef, condition: &Expr, unit
             Some(ident) => drop(refused.get_or_insert_with(|| format!("\"{}\"", ident.value))),
             None => {}
         }
-        std::ops::ControlFlow::<()>::Continue(())
     });
     match refused {
         None => Ok(condition),

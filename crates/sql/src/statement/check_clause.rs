@@ -11,6 +11,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_expr::text::writer::format_value;
 use rowmill_plan::write::WriteCheck;
+use rowmill_query::syntax_walk::has_query;
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 use sqlparser::ast::Expr;
@@ -18,7 +19,6 @@ use sqlparser::ast::Expr;
 use super::clause::unsupported;
 use super::row_expr::{RowExpr, evaluator};
 use crate::session::Work;
-use crate::walk::has_query;
 
 /// The most characters of a refused row that its error shows.
 const SHOWN_CHARS_MAX: usize = 200;

@@ -10,6 +10,7 @@ use arrow::array::{ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::ScalarExpr;
+use rowmill_query::syntax_walk::has_query;
 use rowmill_storage::ColumnDef;
 use sqlparser::ast::Expr;
 
@@ -20,7 +21,6 @@ use super::sql_text;
 use crate::assign::{assign, check_pair};
 use crate::deep::with_room;
 use crate::session::Work;
-use crate::walk::has_query;
 
 /// Checks that `expr` can be the default of `column`. Returns the text to keep.
 pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<String> {

@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, Settings};
+use rowmill_query::syntax_walk::SyntaxTree as _;
 use rowmill_storage::TableDef;
 use rowmill_txn::{Catalog, MaterializedView, Snapshot, Transaction, ViewDef};
 use sqlparser::ast::{ObjectName, Query, Visitor};
@@ -21,7 +22,6 @@ use super::relation::{self, RelationId, RelationKind};
 use crate::names::{Spellings, qualified};
 use crate::parse::{self, StatementBody};
 use crate::session::Work;
-use crate::walk::walk;
 
 /// The views that read some relations, directly or through other views.
 #[derive(Debug, Default)]
@@ -168,7 +168,7 @@ pub(super) fn read_by(catalog: &Catalog, sql: &str) -> BTreeSet<RelationId> {
     let mut names = RelationNames::default();
     for statement in &statements {
         if let StatementBody::Sql(body) = statement.body() {
-            let _ = walk(body.as_ref(), &mut names);
+            let _ = body.walk(&mut names);
         }
     }
     names
@@ -224,7 +224,7 @@ mod tests {
         let mut names = RelationNames::default();
         for statement in &statements {
             let StatementBody::Sql(body) = statement.body() else { panic!("a query") };
-            let _ = walk(body.as_ref(), &mut names);
+            let _ = body.walk(&mut names);
         }
         names.found.iter().map(ObjectName::to_string).collect()
     }

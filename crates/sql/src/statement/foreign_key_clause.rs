@@ -9,6 +9,7 @@
 //! so RESTRICT and NO ACTION mean the same.
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use rowmill_query::syntax_walk::any_expr;
 use rowmill_storage::TableDef;
 use rowmill_txn::roles::{ObjectId, Rights};
 use rowmill_txn::{Catalog, ForeignKeyDef, ReferentialAction, Transaction};
@@ -25,7 +26,6 @@ use crate::access::Access;
 use crate::names::{lower, qualified};
 use crate::session::Work;
 use crate::session::temporary::is_temporary;
-use crate::walk::any_expr;
 
 /// A foreign key as written.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::session_zone::with_session_zone;
 use rowmill_plan::{ExprOp, ScalarExpr, Volatility};
 use rowmill_query::binder::{self, BoundExprs, ExprColumn};
+use rowmill_query::syntax_walk::has_query;
 use rowmill_storage::TableDef;
 use rowmill_txn::{ColumnSpec, Snapshot};
 use sqlparser::ast::{self, Expr, Ident, ObjectName, ObjectNamePart};
@@ -26,7 +27,6 @@ use crate::names::lower;
 use crate::parse::UNTYPED;
 use crate::query_catalog::ContextCatalog;
 use crate::session::Work;
-use crate::walk::has_query;
 
 /// The name of the clause in errors.
 const CLAUSE: &str = "GENERATED ALWAYS AS";

@@ -17,10 +17,11 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Reservation, Result};
+use rowmill_query::syntax_walk::{SyntaxTree, any_query, try_walk_mut};
 use rowmill_storage::TableDef;
 use rowmill_txn::roles::{ObjectId, Rights};
 use rowmill_txn::{Snapshot, Transaction};
-use sqlparser::ast::{self, CastKind, Expr, LimitClause, Offset, Query, SelectItem, SetExpr, VisitMut, VisitorMut};
+use sqlparser::ast::{self, CastKind, Expr, LimitClause, Offset, Query, SelectItem, SetExpr, VisitorMut};
 
 use super::clause::{refuse, unsupported};
 use super::relation;
@@ -35,7 +36,6 @@ use crate::parse::RowLock;
 use crate::query::kinds_of;
 use crate::session::Work;
 use crate::session_objects::converted_rows;
-use crate::walk::walk_mut;
 
 const STATEMENT: &str = "FOR UPDATE and FOR SHARE";
 
@@ -230,12 +230,10 @@ impl LockedParts {
         work: &mut Work<'_>,
         transaction: &mut Transaction,
         view: &Arc<Snapshot>,
-        tree: &mut impl VisitMut,
+        tree: &mut impl SyntaxTree,
     ) -> Result<()> {
         let mut found = LockingQueries { work, first: self.kept.len(), queries: Vec::new() };
-        if let ControlFlow::Break(error) = walk_mut(tree, &mut found) {
-            return Err(error);
-        }
+        try_walk_mut(tree, &mut found)?;
         for (name, query, lock) in found.queries {
             let rows = lock_rows(work, transaction, view, &query, lock).map_err(|error| match error.kind() {
                 ErrorKind::UndefinedColumn => {
@@ -270,7 +268,7 @@ impl VisitorMut for LockingQueries<'_, '_> {
         };
         let mut locking = std::mem::replace(query, rows);
         locking.locks.clear();
-        if crate::walk::any_query(&locking, |inner| !inner.locks.is_empty()) {
+        if any_query(&locking, |inner| !inner.locks.is_empty()) {
             return ControlFlow::Break(unsupported(STATEMENT, "a subquery of a query that locks rows, too,"));
         }
         self.queries.push((name, locking, lock));

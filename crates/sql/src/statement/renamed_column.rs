@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_query::syntax_walk::SyntaxTree as _;
 use rowmill_storage::{CheckDef, GeneratedDef, TableDef};
 use rowmill_txn::Transaction;
 use sqlparser::ast::{Expr, Ident, VisitorMut};
@@ -13,7 +14,6 @@ use super::sql_text::{self, name_text};
 use super::write::binder::WriteBinder;
 use crate::names::lower;
 use crate::session::Work;
-use crate::walk::walk_mut;
 
 /// Writes the new name of the column at a place in the expressions that read it. `table` is the definition before the
 /// column is renamed.
@@ -30,7 +30,7 @@ pub(super) fn rename(
     let (table_name, old) = (lower(&table.name), lower(&table.columns[place].name));
     let renamed = |sql: &str, reader: &str| {
         let mut expr = sql_text::expr(sql, work.settings())?;
-        if walk_mut(&mut expr, &mut RenamedColumn { table: &table_name, old: &old, new: &new }).is_continue() {
+        if expr.walk_mut(&mut RenamedColumn { table: &table_name, old: &old, new: &new }).is_continue() {
             return Ok(expr.to_string());
         }
         let what = format!("\"{old}\" is also a parameter in the expression of {reader}: {sql}");

@@ -1,7 +1,6 @@
 //! Binds statements that change rows. This file has what they share: names, defaults, checks, RETURNING.
 
 use std::cell::{Cell, RefCell};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -10,6 +9,7 @@ use rowmill_plan::write::{ColumnValue, NewRow, Write, WriteAction, WriteCheck, W
 use rowmill_plan::{Constant, ScalarExpr};
 use rowmill_query::binder::target::{BoundReturning, ReturnedItems, TargetRows, bind_target, bind_target_returning};
 use rowmill_query::binder::{self, BoundExprs, BoundQuery, ExprColumn};
+use rowmill_query::syntax_walk::any_expr;
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Snapshot;
 use sqlparser::ast::{self, Expr, Ident, SelectItem, Statement as Sql};
@@ -332,9 +332,5 @@ fn columns<'t>(schema: Option<String>, name: &str, table: &'t TableDef) -> impl 
 
 /// Whether an expression contains a parameter.
 fn has_placeholder(expr: &Expr) -> bool {
-    let found = ast::visit_expressions(expr, |part| match part {
-        Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+    any_expr(expr, |part| matches!(part, Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_))))
 }

@@ -173,7 +173,7 @@ impl PartsRun {
             return Err(Error::internal("a statement with parts is a query or a change of rows"));
         };
         let mut query = query.clone();
-        self.locked.run(work, transaction, &self.view, &mut query)?;
+        self.locked.run(work, transaction, &self.view, &mut *query)?;
         let rows = self.query(work, &query)?;
         // The query must be at its end before the changes are committed, because they happen only if it succeeds.
         let (schema, mut waiting) = (rows.schema(), WaitingBatches::new(work.engine().broker(), work.engine().temp()));

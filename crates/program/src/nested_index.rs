@@ -46,7 +46,7 @@ pub(crate) struct NestedIndex {
 /// The rows to compare with an outer row.
 #[derive(Debug)]
 pub(crate) enum Candidates {
-    All(usize),
+    All(Range<usize>),
     /// A part of the rows in the order of hashes, and whether those with NULL follow.
     Some(Range<usize>, bool),
 }
@@ -100,7 +100,7 @@ impl NestedIndex {
     /// The rows of `rows` that may match the outer row of `env`.
     pub(crate) fn find(&mut self, equal: &EqualColumn, rows: &ResultRows, env: Env<'_>) -> Result<Candidates> {
         if !std::mem::replace(&mut self.is_asked, true) || rows.len() < ROWS_MIN {
-            return Ok(Candidates::All(rows.len()));
+            return Ok(Candidates::All(0..rows.len()));
         }
         if !std::mem::replace(&mut self.is_built, true) {
             self.build(equal.column, rows);
@@ -108,9 +108,9 @@ impl NestedIndex {
         self.texts.clear(equal.texts);
         let value = equal.value.value(Env { texts: &self.texts, ..env })?;
         if value.is_null() {
-            return Ok(if equal.meets_null { Candidates::All(rows.len()) } else { Candidates::Some(0..0, false) });
+            return Ok(if equal.meets_null { Candidates::All(0..rows.len()) } else { Candidates::Some(0..0, false) });
         }
-        let hash = hash_of(value, &mut self.key);
+        let hash = hash_of([value], &mut self.key);
         let start = self.by_hash.partition_point(|(other, _)| *other < hash);
         let len = self.by_hash[start..].iter().take_while(|(other, _)| *other == hash).count();
         Ok(Candidates::Some(start..start + len, equal.meets_null))
@@ -122,7 +122,7 @@ impl NestedIndex {
         for row in 0..rows.len() {
             match rows.get(row, column) {
                 ValueRef::Null => self.nulls.push(row),
-                value => self.by_hash.push((hash_of(value, &mut self.key), row)),
+                value => self.by_hash.push((hash_of([value], &mut self.key), row)),
             }
         }
         self.by_hash.sort_unstable();
@@ -132,7 +132,7 @@ impl NestedIndex {
     #[inline]
     pub(crate) fn row(&self, of: &Candidates, at: usize) -> Option<usize> {
         match of {
-            Candidates::All(rows) => (at < *rows).then_some(at),
+            Candidates::All(range) => (at < range.len()).then_some(range.start + at),
             Candidates::Some(range, _) if at < range.len() => Some(self.by_hash[range.start + at].1),
             Candidates::Some(range, true) => self.nulls.get(at - range.len()).copied(),
             Candidates::Some(..) => None,
@@ -140,9 +140,10 @@ impl NestedIndex {
     }
 }
 
-fn hash_of(value: ValueRef<'_>, key: &mut Vec<u8>) -> u64 {
+/// The hash of some values, whose types must be ordered. `key` is a buffer.
+pub(crate) fn hash_of<'a>(values: impl IntoIterator<Item = ValueRef<'a>>, key: &mut Vec<u8>) -> u64 {
     key.clear();
-    append_key(value, key);
+    values.into_iter().for_each(|value| append_key(value, key));
     let mut hasher = DefaultHasher::new();
     hasher.write(key);
     hasher.finish()

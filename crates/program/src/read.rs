@@ -5,11 +5,14 @@
 //! lookup after another. Each value is borrowed from the place where the lookup's row is stored, so it must not outlive
 //! that row. The innermost loop hands the list to the [`Sink`]. A lookup whose source is another read runs that read
 //! first and keeps its rows. It does this once per run, unless the nested read refers to columns of the lookups before
-//! it: then it must run again for every row of those lookups.
+//! it: then it must run again for every row of those lookups with other values than the row before.
 
+mod outer_columns;
 mod pending;
+mod remembered;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, recycled};
@@ -18,7 +21,9 @@ use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{KeyedReader, TableCodec};
 
+use self::outer_columns::OuterColumns;
 use self::pending::PendingRows;
+use self::remembered::RememberedRows;
 use crate::access::{
     AccessScratch, CompiledAccess, FoundColumns, FoundEntry, RowTaker, RunRows, Unread, WantedColumns,
 };
@@ -94,9 +99,8 @@ struct NestedReads {
     of: NestedSource,
     /// The columns that the statement needs, by their places in the nested rows.
     wanted: Box<[usize]>,
-    /// Whether the nested reads refer to columns of the lookups before, so they must run again for each row of
-    /// these.
-    are_correlated: bool,
+    /// The columns of the lookups before that the nested reads refer to.
+    outer: OuterColumns,
     /// The equality by which rows are found, for reads that run once.
     equal: Option<EqualColumn>,
 }
@@ -155,6 +159,11 @@ struct NestedRows {
     windows: WindowScratch,
     rows: ResultRows,
     index: NestedIndex,
+    /// The values of the last outer row, in the columns that the nested reads refer to.
+    outer: ResultRows,
+    remembered: RememberedRows,
+    /// The place among the remembered rows of those for the last outer row. `None` if they are in `rows`.
+    place: Option<Range<usize>>,
     /// Whether the nested reads already ran in this run of the outer read.
     are_there: bool,
 }
@@ -260,7 +269,8 @@ impl CompiledRead {
                         |read: &program::ReadPlan| CompiledRead::within(read, catalog, parameters, &before, None);
                     let all =
                         |reads: &[program::ReadPlan]| reads.iter().map(within).collect::<Result<Box<[CompiledRead]>>>();
-                    let of = match narrow.as_ref().unwrap_or(nested) {
+                    let source = narrow.as_ref().unwrap_or(nested);
+                    let of = match source {
                         LookupSource::Windows(of) => {
                             NestedSource::Windows(Box::new((within(&of.read)?, Windows::new(of, parameters)?)))
                         }
@@ -273,11 +283,11 @@ impl CompiledRead {
                         LookupSource::Reads(reads) => NestedSource::Reads(all(reads)?),
                         LookupSource::Table(_) => unreachable!("a table source was handled above"),
                     };
-                    let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
-                    let equal = match (are_correlated, &lookup.compared, &lookup.condition) {
-                        (true, ..) => None,
-                        (false, compared @ Some(_), None) => Some((compared, true)),
-                        (false, _, condition) => Some((condition, false)),
+                    let outer = OuterColumns::new(&columns_before(source, row)?, &layout)?;
+                    let equal = match (outer.is_empty(), &lookup.compared, &lookup.condition) {
+                        (false, ..) => None,
+                        (true, compared @ Some(_), None) => Some((compared, true)),
+                        (true, _, condition) => Some((condition, false)),
                     };
                     let compiler = || ExprCompiler::new(parameters, &layout, row);
                     let equal = equal.map(|(of, meets_null)| EqualColumn::of(of.as_ref(), row, meets_null, compiler()));
@@ -289,7 +299,7 @@ impl CompiledRead {
                             equal.column = wanted.partition_point(|column| *column < equal.column);
                         }
                     }
-                    CompiledSource::Reads(NestedReads { of, wanted: given, are_correlated, equal })
+                    CompiledSource::Reads(NestedReads { of, wanted: given, outer, equal })
                 }
             };
             let mut compiler = ExprCompiler::new(parameters, &layout, row + 1);
@@ -414,6 +424,7 @@ impl CompiledRead {
         for nested in levels.iter_mut().filter_map(|level| level.nested.as_mut()) {
             // Rows of nested reads are valid for one run only, because a snapshot and parameters are.
             nested.are_there = false;
+            nested.remembered.clear();
         }
         let sink = Sink::new(&self.output, parameters, output, out)?;
         let (lookups, rows_left) = (self.lookups.len(), self.rows_max);
@@ -656,24 +667,34 @@ impl ReadRun<'_> {
             }
             CompiledSource::Reads(nested_reads) => {
                 let nested = nested.get_or_insert_default();
-                let NestedRows { scratch, windows, rows, index, are_there } = &mut **nested;
-                // An uncorrelated source keeps its rows for the rest of the run.
-                if !std::mem::replace(are_there, true) || nested_reads.are_correlated {
-                    // Each row of the only lookup is a row of the result, so a page needs no more of them.
-                    let is_plain = matches!(&nested_reads.of, NestedSource::Reads(_)) && lookup.condition.is_none();
-                    let gives_each = self.lookups == 1 && lookup.kind == LookupKind::Inner && is_plain;
-                    let enough = if gives_each { self.sink.rows_at_most() } else { usize::MAX };
-                    let (cancel, rounds) = (self.cancel, self.last_rounds);
-                    let within = Within { outer, reader, parameters, cancel, rounds, enough };
-                    nested_reads.run(within, (scratch, windows), rows)?;
-                    index.clear();
-                }
-                let candidates = match &nested_reads.equal {
-                    Some(equal) => {
-                        let texts = &ComputedTexts::default();
-                        index.find(equal, rows, Env { columns: outer, parameters, texts })?
+                let NestedRows { scratch, windows, rows, index, outer: last, remembered, place, are_there } =
+                    &mut **nested;
+                let of_outer = &nested_reads.outer;
+                // A program has no expression whose value changes from call to call, so equal values give equal rows. A
+                // source that refers to no outer column keeps its rows for the rest of the run.
+                if !std::mem::replace(are_there, true) || !of_outer.are_those_of(last, 0, outer) {
+                    *place = remembered.find(of_outer, outer);
+                    if place.is_none() {
+                        // Each row of the only lookup is a row of the result, so a page needs no more of them.
+                        let is_plain = matches!(&nested_reads.of, NestedSource::Reads(_)) && lookup.condition.is_none();
+                        let gives_each = self.lookups == 1 && lookup.kind == LookupKind::Inner && is_plain;
+                        let enough = if gives_each { self.sink.rows_at_most() } else { usize::MAX };
+                        let (cancel, rounds) = (self.cancel, self.last_rounds);
+                        let within = Within { outer, reader, parameters, cancel, rounds, enough };
+                        nested_reads.run(within, (scratch, windows), rows)?;
+                        remembered.note_run(of_outer, outer, rows);
+                        index.clear();
                     }
-                    None => Candidates::All(rows.len()),
+                    of_outer.start(last);
+                    of_outer.append(outer, last);
+                }
+                let (rows, candidates) = match (&nested_reads.equal, &*place) {
+                    (_, Some(place)) => (remembered.rows(), Candidates::All(place.clone())),
+                    (None, None) => (&*rows, Candidates::All(0..rows.len())),
+                    (Some(equal), None) => {
+                        let texts = &ComputedTexts::default();
+                        (&*rows, index.find(equal, rows, Env { columns: outer, parameters, texts })?)
+                    }
                 };
                 let mut at = 0;
                 while let Some(row) = index.row(&candidates, at) {
@@ -1092,12 +1113,18 @@ fn each_scalar(
     read.filter.iter().chain(CompiledOutput::scalars(&read.output)).try_for_each(|scalar| each(scalar, usize::MAX))
 }
 
-/// Whether a read whose lookups are numbered from `first` refers to columns of lookups before `first`.
-fn names_rows_before(read: &program::ReadPlan, first: usize) -> bool {
-    let mut names = false;
-    let each = &mut |scalar: &Scalar, _| {
-        scalar.each_column(&mut |column| names |= column.row < first);
-        Ok(())
-    };
-    each_scalar(read, first, each).is_ok() && names
+/// The columns of lookups before `first` to which the reads of a source refer, whose lookups are numbered from `first`.
+fn columns_before(source: &LookupSource, first: usize) -> Result<BTreeSet<RowColumn>> {
+    let mut columns = BTreeSet::new();
+    for read in source.reads() {
+        each_scalar(read, first, &mut |scalar, _| {
+            scalar.each_column(&mut |column| {
+                if column.row < first {
+                    columns.insert(column);
+                }
+            });
+            Ok(())
+        })?;
+    }
+    Ok(columns)
 }

@@ -93,7 +93,8 @@ impl RowsLayout {
         &self.rows[row].wanted
     }
 
-    fn place(&self, RowColumn { row, column }: RowColumn) -> Option<(usize, &SqlType)> {
+    /// The place of a needed column in the list of values of the rows, and its type.
+    pub(crate) fn place(&self, RowColumn { row, column }: RowColumn) -> Option<(usize, &SqlType)> {
         // A place is the number of needed columns of earlier rows, plus the position within this row.
         let before: usize = self.rows[..row].iter().map(|row| row.wanted.len()).sum();
         let row = &self.rows[row];

@@ -20,9 +20,12 @@ pub(crate) struct HeldBuffers {
 impl HeldBuffers {
     /// Counts the buffers of a batch.
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
-        for column in batch.columns() {
-            self.add_data(&column.to_data());
-        }
+        batch.columns().iter().for_each(|column| self.add_array(column));
+    }
+
+    /// Counts the buffers of an array.
+    pub(crate) fn add_array(&mut self, values: &ArrayRef) {
+        self.add_data(&values.to_data());
     }
 
     /// The bytes that adding a batch would add.

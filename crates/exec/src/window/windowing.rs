@@ -527,6 +527,8 @@ impl Windowing {
             Arrangement::Sorted(sort) => {
                 let (mut places, mut keys) = (Vec::new(), vec![Vec::new(); self.request.order.len()]);
                 let needs_peers = self.needs_peers();
+                // All batches share the buffers of the texts that the sort has gathered.
+                let mut held = HeldBuffers::default();
                 for batch in Arc::clone(sort).worker() {
                     let batch = batch?;
                     memory.grow((batch.num_rows() * size_of::<HeldPlace>()) as u64)?;
@@ -535,8 +537,11 @@ impl Windowing {
                     places.extend(bits.iter().map(|bits| gathered.held.place(*bits)));
                     if needs_peers {
                         for (keys, column) in keys.iter_mut().zip(of_keys) {
-                            memory.grow(column.get_array_memory_size() as u64)?;
-                            keys.push(canonical(column)?);
+                            let values = canonical(column)?;
+                            let before = held.bytes();
+                            held.add_array(&values);
+                            memory.grow((held.bytes() - before) as u64)?;
+                            keys.push(values);
                         }
                     }
                 }

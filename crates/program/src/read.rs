@@ -5,7 +5,7 @@
 //! lookup after another. Each value is borrowed from the place where the lookup's row is stored, so it must not outlive
 //! that row. The innermost loop hands the list to the [`Sink`]. A lookup whose source is another read runs that read
 //! first and keeps its rows. It does this once per run, unless the nested read refers to columns of the lookups before
-//! it: then it must run again for every row of those lookups with other values than the row before.
+//! it: then it must run again for rows of those lookups with new values in these columns.
 
 mod outer_columns;
 mod pending;

@@ -1,8 +1,8 @@
 //! The rows that nested reads gave for earlier outer rows.
 //!
 //! Many outer rows often have few different values, for example the kinds of a member's entries. So from some runs on we
-//! keep the rows of each run with the outer values that it had. If few runs find their values again, we stop, because a
-//! look-up of values that are always new costs about a twentieth of a read.
+//! keep the rows of each run with the outer values that it had. If few look-ups find their values, we stop, because
+//! each of them has a cost and saves no read.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const RUNS_BEFORE: usize = 8;
 /// Further runs after which the look-ups must have saved at least a quarter as many.
 const RUNS_TRIED: usize = 32;
 
-/// A run with more rows is not kept: to copy them would cost more than a small part of the run.
+/// A run with more rows is not kept, because its rows must be copied.
 const ROWS_MAX: usize = 16;
 
 /// With more bytes of kept rows, all are forgotten. It is half of a first-level cache.

@@ -170,9 +170,13 @@ impl Hostility {
     }
 
     /// Returns these settings with blocks so large that the tables of a file have at most a thousand of them. Blocks of
-    /// three rows for the four files with the most rows took more time than for all other files.
+    /// three rows took as much time for the four files with the most rows as for all other files. With `ROWMILL_LONG`,
+    /// the settings stay as they are.
     pub(crate) fn for_rows_of(&self, text: &str) -> Hostility {
         const BLOCKS_MAX: usize = 1_000;
+        if std::env::var_os("ROWMILL_LONG").is_some() {
+            return self.clone();
+        }
         let ends = text.split("generate_series(").skip(1).filter_map(|call| call.split_once(')')?.0.rsplit(',').next());
         let rows = ends.filter_map(|end| end.trim().parse::<usize>().ok()).max().unwrap_or(0);
         let needed = (rows / BLOCKS_MAX).min(ROWS_PER_BLOCK_MAX);

@@ -37,6 +37,7 @@ mod text;
 mod total;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use arrow::array::ArrayRef;
@@ -150,6 +151,14 @@ impl<'a> GroupValues<'a> {
     /// The constant of the call, which the binder has checked.
     fn parameter(&self) -> Result<&'a ArrayRef> {
         self.parameter.ok_or_else(|| Error::internal("an aggregate lacks its parameter"))
+    }
+}
+
+/// The number of rows that the values at some places stand for. `counts` is [`GroupValues::counts`].
+fn count_of(counts: Option<&[u64]>, places: Range<usize>) -> u64 {
+    match counts {
+        Some(counts) => counts[places].iter().sum(),
+        None => places.len() as u64,
     }
 }
 

@@ -11,9 +11,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type};
 use rowmill_base::{LengthUnit, Result};
 use rowmill_expr::evaluator::Evaluator;
-use rowmill_expr::fold::can_fail;
+use rowmill_expr::fold::{ascending_operand, can_fail};
 use rowmill_expr::functions::{result_bytes_max, with_result_limit};
-use rowmill_plan::function::Volatility;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
@@ -129,22 +128,8 @@ fn is_costly(expr: &ScalarExpr) -> bool {
 /// Whether an expression over one column never falls while the column, a timestamp or a date, rises.
 fn is_ascending(expr: &ScalarExpr) -> bool {
     let is_time = |kind: &DataType| matches!(kind, DataType::Timestamp(..) | DataType::Date32);
-    match &expr.op {
-        _ if !is_time(&expr.kind) => false,
-        ExprOp::Column(_) => true,
-        ExprOp::Cast { value, or_null: false } => is_ascending(value),
-        ExprOp::Call(function, arguments) => {
-            let others_are_constant = |ascending: usize| {
-                let mut others = arguments.iter().enumerate().filter(|(place, _)| *place != ascending);
-                others.all(|(_, argument)| argument.as_constant().is_some_and(|value| !value.is_null()))
-            };
-            function.volatility == Volatility::Immutable
-                && function
-                    .ascending_argument
-                    .is_some_and(|place| others_are_constant(place) && arguments.get(place).is_some_and(is_ascending))
-        }
-        _ => false,
-    }
+    let is_operand_ascending = || ascending_operand(expr).is_some_and(|place| is_ascending(expr.operands()[place]));
+    is_time(&expr.kind) && (expr.as_column().is_some() || is_operand_ascending())
 }
 
 /// Renumbers the columns of an expression from 0. Returns it together with the positions of these columns in the

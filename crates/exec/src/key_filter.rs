@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_empty_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{concat, filter};
+use arrow::compute::{cast, concat, filter};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_storage::chunk::{ValueSet, Zone};
@@ -111,8 +111,8 @@ impl KeyFilter {
         numbers::width_of(kind).is_some() || matches!(kind, DataType::Utf8View | DataType::BinaryView)
     }
 
-    /// Makes a filter that keeps the values of `parts`, which must have type `kind`. It keeps NULL if `nulls_equal` is
-    /// set and NULL is among the values.
+    /// Makes a filter of values of type `kind` that keeps those of `parts`, which must have type `kind` or, if it is a
+    /// signed integer, another one. The filter keeps NULL if `nulls_equal` is set and NULL is among the values.
     pub(crate) fn new(
         kind: &DataType,
         parts: &[&ArrayRef],
@@ -136,12 +136,12 @@ impl KeyFilter {
             }
         };
         let is_few = values + nulls <= FEW_VALUES_MAX;
-        let few = is_few.then(|| parts.iter().copied().map(Arc::clone).collect());
+        let few = is_few.then(|| parts.iter().map(|values| values_of_kind(values, kind)).collect::<Result<_>>());
         Ok(KeyFilter {
             kind: kind.clone(),
             keeps_null: nulls_equal && nulls > 0,
             set,
-            few,
+            few: few.transpose()?,
             few_set: OnceLock::new(),
             counts,
         })
@@ -231,6 +231,21 @@ impl KeyFilter {
         self.counts.seen.fetch_add(seen as u64, Ordering::Relaxed);
         self.counts.kept.fetch_add(kept as u64, Ordering::Relaxed);
     }
+}
+
+/// The values that type `kind` has, as values of this type.
+fn values_of_kind(values: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
+    if values.data_type() == kind {
+        return Ok(Arc::clone(values));
+    }
+    let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
+    // A value outside of the type becomes NULL.
+    let cast_values = cast(values, kind).map_err(failed)?;
+    if cast_values.null_count() == values.null_count() {
+        return Ok(cast_values);
+    }
+    let is_of_kind = (0..values.len()).map(|row| Some(values.is_null(row) || cast_values.is_valid(row)));
+    filter(&cast_values, &is_of_kind.collect::<BooleanArray>()).map_err(failed)
 }
 
 impl NumberSet {

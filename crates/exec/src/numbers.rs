@@ -38,6 +38,12 @@ pub(crate) fn are_ordered(kind: &DataType) -> bool {
     width_of(kind) == Some(Width::Narrow) && !matches!(kind, DataType::Interval(_))
 }
 
+/// Whether the numbers of values of two types are equal exactly if the values are. Signed integers have the same numbers
+/// in all widths.
+pub(crate) fn have_same_numbers(one: &DataType, other: &DataType) -> bool {
+    one == other || (one.is_signed_integer() && other.is_signed_integer())
+}
+
 /// The sign bit. Flipping it makes signed integers sort like unsigned ones.
 const SIGN: u64 = 1 << 63;
 

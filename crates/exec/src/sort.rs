@@ -50,7 +50,7 @@ pub(crate) use self::held::{HeldBuffers, copied};
 use self::key::KeyLayout;
 pub(crate) use self::long::canonical;
 pub(crate) use self::numbers::{SortNumbers, numbers_of, width_of};
-pub(crate) use self::places::places_in_order;
+pub(crate) use self::places::{places_in_groups, places_in_order};
 pub(crate) use self::ranges::SAMPLES_PER_RANGE;
 use self::run::RunFormat;
 use self::sorting::Sorting;

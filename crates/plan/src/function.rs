@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use rowmill_base::{LengthUnit, Result};
 
-use crate::Constant;
+use crate::{Constant, ScalarExpr};
 
 /// A scalar function.
 pub struct FunctionSpec {
@@ -32,9 +32,9 @@ pub struct FunctionSpec {
     /// If the result for a text is its length as an INTEGER, the unit. Storage knows lengths without decoding texts, so
     /// the engine need not call the kernel for stored texts.
     pub length_unit: Option<LengthUnit>,
-    /// The argument with which the result never falls, as long as the other arguments are constant and the argument is
-    /// a timestamp or date. `date_trunc('day', t)` is such a function of `t`.
-    pub ascending_argument: Option<usize>,
+    /// Returns the place of the argument with which the result never falls, as long as the other arguments are constant
+    /// and the argument is a timestamp or date. For example, it is the place of `t` in `date_trunc('day', t)`.
+    pub ascending_argument: fn(arguments: &[ScalarExpr]) -> Option<usize>,
     /// The types that the function takes and gives.
     pub signature: Signature,
     /// Computes the values.

@@ -271,7 +271,7 @@ pub struct Join {
     pub probe: Arc<Node>,
     /// Which rows are given.
     pub kind: JoinKind,
-    /// The keys: pairs of a column of `build` and a column of `probe`, which must have the same type.
+    /// The keys: pairs of a column of `build` and a column of `probe`, which must have the same type or be signed integers.
     pub on: Vec<(usize, usize)>,
     /// Whether NULL equals NULL.
     pub nulls_equal: bool,

@@ -6,13 +6,14 @@
 //! | step | file |
 //! |---|---|
 //! | shared subplans are kept in a table | `context.rs` |
-//! | expressions are simplified, comparisons get the types of their columns | `simplify.rs`, `narrow.rs` |
+//! | expressions are simplified, comparisons get the types of their columns | `simplify.rs`, `narrow.rs`, `thresholds.rs` |
 //! | subqueries in expressions become joins | `subquery.rs` |
 //! | correlated conditions are pulled out of the right sides of joins | `pull_up.rs` |
 //! | the remaining correlation is removed with domains | `domain.rs` |
 //! | columns that repeat others are removed | `alias.rs` |
 //! | paths of documents become columns of their scans | `document_parts.rs` |
 //! | CASE in aggregates becomes their filter | `case_aggregates.rs` |
+//! | groupings by wider copies of integers group by the integers | `widened_keys.rs` |
 //! | conditions are pushed down | `pushdown.rs` |
 //! | comparisons of columns without NULLs are simplified | `nulls.rs` |
 //! | operators without an effect are removed | `redundant.rs`, `unique.rs` |
@@ -41,9 +42,11 @@ pub(crate) mod pushdown;
 mod redundant;
 mod simplify;
 mod subquery;
+mod thresholds;
 mod top_rows;
 mod unique;
 pub(crate) mod walk;
+mod widened_keys;
 
 #[cfg(test)]
 mod tests;
@@ -94,6 +97,9 @@ pub fn optimize_until(query: &mut BoundQuery, executor: Executor, check: &dyn Fn
     // Parts of documents are columns from here on, so that conditions on them move like those on other columns.
     document_parts::read_parts(root, &mut context)?;
     context.each_plan(root, &mut |plan, context| case_aggregates::filter_case_aggregates(plan, context))?;
+    if executor == Executor::Engine {
+        context.each_plan(root, &mut |plan, context| widened_keys::group_by_narrow_keys(plan, context))?;
+    }
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
@@ -125,7 +131,7 @@ pub fn optimize_until(query: &mut BoundQuery, executor: Executor, check: &dyn Fn
     context.inline_shared(root);
     order::remove_sorts(root, true);
     // A reader of a shared plan may depend on its order.
-    context.each_plan(root, &mut |plan, _| order::push_limits(plan))?;
+    context.each_plan(root, &mut |plan, _| order::push_limits(plan, executor))?;
     context.each_plan(root, &mut |plan, _| {
         // The filters on ranks have reached their place above the windows.
         top_rows::note_top_rows(plan);

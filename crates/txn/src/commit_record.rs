@@ -462,7 +462,9 @@ fn deleted_rows(before: &TableSnapshot, deleted: &DeletesByHolder) -> Result<Vec
         let holder =
             finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that no holder has"))?;
         let numbers = holder.row_numbers(&before.def)?;
-        rows.extend(positions.iter().map(|position| numbers.at(position as usize)));
+        // The numbers of holders do not overlap, and those of a holder ascend.
+        rows.append(positions.iter().map(|position| numbers.at(position as usize)))
+            .map_err(|error| Error::internal(format!("deleted rows that do not ascend: {error}")))?;
     }
     let mut bytes = Vec::with_capacity(rows.serialized_size());
     rows.serialize_into(&mut bytes).map_err(|error| Error::io("deleted rows", &error))?;

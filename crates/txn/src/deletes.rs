@@ -43,6 +43,11 @@ impl Holder {
         }
     }
 
+    /// Whether the range of row numbers has `row`.
+    fn spans(&self, row: u64) -> bool {
+        (self.first_row().0..self.end_row().0).contains(&row)
+    }
+
     pub(crate) fn rows(&self) -> usize {
         match self {
             Holder::Block(block) => block.rows(),
@@ -105,35 +110,72 @@ impl<'a> RowFinder<'a> {
 
     /// Returns the holder and the position of the row if it exists, whether it is deleted or not.
     pub(crate) fn find(&mut self, row: u64) -> Result<Option<(&Holder, u32)>> {
-        let holds = |holder: &Holder| (holder.first_row().0..holder.end_row().0).contains(&row);
-        if !self.current.as_ref().is_some_and(|(index, _)| holds(&self.holders[*index])) {
+        let found = self.holder_of(row)?;
+        Ok(found.and_then(|numbered| numbered.position(row).map(|position| (numbered.holder, position))))
+    }
+
+    /// Returns the holder in whose range of row numbers `row` is.
+    fn holder_of(&mut self, row: u64) -> Result<Option<NumberedHolder<'_>>> {
+        if !self.current.as_ref().is_some_and(|(index, _)| self.holders[*index].spans(row)) {
             // Decoding the row numbers of a block costs time, so we keep them for the next row of the same holder.
             let after = self.holders.partition_point(|holder| holder.first_row().0 <= row);
-            let Some(index) = after.checked_sub(1).filter(|index| holds(&self.holders[*index])) else {
+            let Some(index) = after.checked_sub(1).filter(|index| self.holders[*index].spans(row)) else {
                 return Ok(None);
             };
             let numbers = self.holders[index].row_numbers(self.table)?;
             self.current = Some((index, numbers));
         }
         let (index, numbers) = self.current.as_ref().expect("the holder was just looked up");
-        let holder = &self.holders[*index];
-        Ok(numbers.position(row, holder.rows()).map(|position| (holder, position)))
+        Ok(Some(NumberedHolder { holder: &self.holders[*index], numbers }))
+    }
+}
+
+/// A holder with the numbers of its rows.
+struct NumberedHolder<'f> {
+    holder: &'f Holder,
+    numbers: &'f RowNumbers,
+}
+
+impl NumberedHolder<'_> {
+    /// The position of the row if it exists.
+    fn position(&self, row: u64) -> Option<u32> {
+        self.numbers.position(row, self.holder.rows())
     }
 }
 
 /// Marks the rows numbered `rows` in `deletes` and returns how many were live before.
 pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, rows: &[u64]) -> Result<u64> {
     let mut marked = 0;
-    for &row in rows {
-        let (holder, position) = finder
-            .find(row)?
-            .ok_or_else(|| Error::internal(format!("row {row} should be deleted but does not exist")))?;
-        if holder.deleted().is_some_and(|deleted| deleted.contains(position)) {
+    // The rows of a statement usually ascend, so a holder's rows follow one another. They are marked at once, because
+    // a search in the bitmap for each row costs more than sorting them.
+    let mut positions = Vec::new();
+    let mut rows = rows.iter().copied().peekable();
+    while let Some(&row) = rows.peek() {
+        let numbered = finder.holder_of(row)?.ok_or_else(|| unknown_row(row))?;
+        positions.clear();
+        while let Some(row) = rows.next_if(|row| numbered.holder.spans(*row)) {
+            positions.push(numbered.position(row).ok_or_else(|| unknown_row(row))?);
+        }
+        positions.sort_unstable();
+        positions.dedup();
+        let mut live = RoaringBitmap::from_sorted_iter(positions.iter().copied())
+            .map_err(|error| Error::internal(format!("sorted positions of rows: {error}")))?;
+        if let Some(deleted) = numbered.holder.deleted() {
+            live -= deleted;
+        }
+        if live.is_empty() {
             continue;
         }
-        marked += u64::from(deletes.entry(holder.first_row()).or_default().insert(position));
+        let of_holder = deletes.entry(numbered.holder.first_row()).or_default();
+        let before = of_holder.len();
+        *of_holder |= live;
+        marked += of_holder.len() - before;
     }
     Ok(marked)
+}
+
+fn unknown_row(row: u64) -> Error {
+    Error::internal(format!("row {row} should be deleted but does not exist"))
 }
 
 /// Returns the blocks and runs with `deletes` applied.

@@ -1,6 +1,5 @@
 //! Aggregates of how often each value occurs: `histogram`, `entropy`, `approx_top_k`.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Float64Array, ListArray, StructArray, UInt32Array, UInt64Array};
@@ -11,7 +10,7 @@ use rowmill_base::{Error, ErrorKind, Result, map_arrow};
 use rowmill_plan::{AggregateOrdering, AggregateParameter, AggregateSpec};
 
 use super::signature::{Kinds, known};
-use super::{AggregateState, Aggregation, GroupValues, KeptValues, ValuesState, shown};
+use super::{AggregateState, Aggregation, GroupValues, KeptValues, ValuesState, count_of, shown};
 
 pub(super) static FREQUENCIES: &[Aggregation] = &[
     Aggregation {
@@ -45,7 +44,7 @@ pub(super) static FREQUENCIES: &[Aggregation] = &[
 ];
 
 const fn state(finish: fn(GroupValues<'_>) -> Result<ArrayRef>) -> AggregateState {
-    AggregateState::Values(ValuesState { kept: KeptValues::All, finish })
+    AggregateState::Values(ValuesState { kept: KeptValues::Counted, finish })
 }
 
 fn one(arguments: &[DataType], result: impl Fn(&DataType) -> DataType) -> Kinds {
@@ -66,9 +65,19 @@ fn failed(error: arrow::error::ArrowError) -> Error {
     Error::internal(error.to_string())
 }
 
-/// Calls `each` with the runs of equal values of each group. The values must be in order.
-fn runs_of_groups(column: &ArrayRef, starts: &[usize], mut each: impl FnMut(&[Range<usize>])) -> Result<()> {
-    let runs = partition(std::slice::from_ref(column)).map_err(failed)?.ranges();
+/// A value of a group.
+#[derive(Clone, Copy, Debug)]
+struct ValueCount {
+    /// The first place of the value in the column.
+    place: u32,
+    /// How often the group has the value.
+    count: u64,
+}
+
+/// Calls `each` with the distinct values of each group. The values must be in order.
+fn values_of_groups(values: &GroupValues<'_>, mut each: impl FnMut(&[ValueCount])) -> Result<()> {
+    let starts = values.starts;
+    let runs = partition(std::slice::from_ref(values.column)).map_err(failed)?.ranges();
     let mut next = 0;
     let mut of_group = Vec::new();
     for ends in starts.windows(2) {
@@ -76,7 +85,8 @@ fn runs_of_groups(column: &ArrayRef, starts: &[usize], mut each: impl FnMut(&[Ra
         // A run of equal values may continue in the next group, so it is used up only when it ends in this one.
         while let Some(run) = runs.get(next).filter(|run| run.start < ends[1]) {
             let (start, end) = (run.start.max(ends[0]), run.end.min(ends[1]));
-            of_group.extend((start < end).then_some(start..end));
+            let value = || ValueCount { place: start as u32, count: count_of(values.counts, start..end) };
+            of_group.extend((start < end).then(value));
             if run.end > ends[1] {
                 break;
             }
@@ -103,9 +113,9 @@ fn offset_of(count: usize) -> Result<i32> {
 
 fn histogram(values: GroupValues<'_>) -> Result<ArrayRef> {
     let (mut picks, mut counts, mut ends) = (Vec::new(), Vec::new(), vec![0]);
-    runs_of_groups(values.column, values.starts, |runs| {
-        picks.extend(runs.iter().map(|run| run.start as u32));
-        counts.extend(runs.iter().map(|run| run.len() as u64));
+    values_of_groups(&values, |of_group| {
+        picks.extend(of_group.iter().map(|value| value.place));
+        counts.extend(of_group.iter().map(|value| value.count));
         ends.push(picks.len());
     })?;
     let offsets = ends.into_iter().map(offset_of).collect::<Result<Vec<_>>>()?;
@@ -118,14 +128,14 @@ fn histogram(values: GroupValues<'_>) -> Result<ArrayRef> {
 
 fn entropy(values: GroupValues<'_>) -> Result<ArrayRef> {
     let mut entropies = Vec::with_capacity(values.starts.len());
-    runs_of_groups(values.column, values.starts, |runs| {
-        let all = runs.iter().map(Range::len).sum::<usize>() as f64;
-        let bits = |run: &Range<usize>| {
-            let share = run.len() as f64 / all;
+    values_of_groups(&values, |of_group| {
+        let all = of_group.iter().map(|value| value.count).sum::<u64>() as f64;
+        let bits = |value: &ValueCount| {
+            let share = value.count as f64 / all;
             -share * share.log2()
         };
         // Of no values there is no entropy.
-        entropies.push((!runs.is_empty()).then(|| shown(runs.iter().map(bits).sum())));
+        entropies.push((!of_group.is_empty()).then(|| shown(of_group.iter().map(bits).sum())));
     })?;
     Ok(Arc::new(Float64Array::from(entropies)))
 }
@@ -136,11 +146,11 @@ fn most_frequent(values: GroupValues<'_>) -> Result<ArrayRef> {
         return Err(Error::new(ErrorKind::InvalidParameter, "approx_top_k: the number of values must be positive"));
     };
     let (mut picks, mut ends) = (Vec::new(), vec![0]);
-    runs_of_groups(values.column, values.starts, |runs| {
-        let mut runs = runs.to_vec();
+    values_of_groups(&values, |of_group| {
+        let mut of_group = of_group.to_vec();
         // The sort is stable, so of equally frequent values the first in their order wins.
-        runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
-        picks.extend(runs.iter().take(wanted).map(|run| run.start as u32));
+        of_group.sort_by_key(|value| std::cmp::Reverse(value.count));
+        picks.extend(of_group.iter().take(wanted).map(|value| value.place));
         ends.push(picks.len());
     })?;
     let offsets = ends.into_iter().map(offset_of).collect::<Result<Vec<_>>>()?;

@@ -6,7 +6,7 @@ use rowmill_base::{Error, Result};
 use rowmill_plan::{AggregateOrdering, AggregateSpec};
 
 use super::signature::any;
-use super::{AggregateState, Aggregation, KeptValues, ValuesState};
+use super::{AggregateState, Aggregation, KeptValues, ValuesState, count_of};
 
 pub(super) static MODES: &[Aggregation] = &[Aggregation {
     spec: AggregateSpec {
@@ -34,10 +34,7 @@ fn mode(column: &ArrayRef, counts: Option<&[u64]>, starts: &[usize]) -> Result<A
         // A run of equal values may continue in the next group, so it is used up only when it ends in this one.
         while let Some(run) = runs.peek().filter(|run| run.start < ends[1]) {
             let (start, end) = (run.start.max(ends[0]), run.end.min(ends[1]));
-            let count = match counts {
-                Some(counts) => counts[start.min(end)..end].iter().sum(),
-                None => end.saturating_sub(start) as u64,
-            };
+            let count = count_of(counts, start.min(end)..end);
             if count > most {
                 (place, most) = (Some(start as u32), count);
             }

@@ -15,7 +15,7 @@ use rowmill_plan::{AggregateOrdering, AggregateParameter, AggregateSpec};
 
 use super::pairs::pair_of;
 use super::signature::{Kinds, any, double, double_of, float, float_of, known, same};
-use super::{AggregateState, Aggregation, GroupValues, KeptValues, ValuesState};
+use super::{AggregateState, Aggregation, GroupValues, KeptValues, ValuesState, count_of};
 use crate::group::{array_of, integers};
 
 pub(super) static QUANTILES: &[Aggregation] = &[
@@ -296,7 +296,7 @@ fn of_groups(
 fn discrete_quantile(column: &ArrayRef, counts: Option<&[u64]>, starts: &[usize], share: f64) -> Result<ArrayRef> {
     let of = |ends: &[usize]| {
         let slice = ends[0]..ends[1];
-        let count = counts.map_or(slice.len() as u64, |counts| counts[slice.clone()].iter().sum());
+        let count = count_of(counts, slice.clone());
         let place = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1)) - 1;
         let at = match counts {
             None => place as usize,

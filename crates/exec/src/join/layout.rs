@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, Schema};
 use rowmill_base::{Error, Result};
 
 use super::JoinRequest;
+use crate::numbers::have_same_numbers;
 use crate::ordered_join::OrderedLayout;
 
 /// The origin of a column of pairs.
@@ -124,7 +125,7 @@ fn check(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<()> {
             return wrong(format!("keys {of_build} and {of_probe} of {builds} and {probes} columns"));
         }
         let kinds = (build.field(*of_build).data_type(), probe.field(*of_probe).data_type());
-        if kinds.0 != kinds.1 {
+        if !have_same_numbers(kinds.0, kinds.1) {
             return wrong(format!("a key of {} compared with one of {}", kinds.0, kinds.1));
         }
     }

@@ -29,7 +29,7 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
         strict: true,
         associative: false,
         length_unit: None,
-        ascending_argument: None,
+        ascending_argument: |_| None,
         signature: |_| None,
         kernel: |_, _, _| Err(Error::internal("a function without a kernel was called")),
         doc: "",

@@ -11,6 +11,7 @@ use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, Sc
 use super::Lowerer;
 use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::ColumnSet;
+use crate::optimizer::facts::widened_integer;
 
 /// A join whose build side is chosen.
 pub(super) struct JoinSpec {
@@ -366,8 +367,8 @@ pub(super) fn split(conditions: Vec<ScalarExpr>, left: &LoweredRelation, right: 
         match sides(&pair[0], &pair[1], left, right) {
             None => others.push(condition),
             Some(_) if pair[0].kind.is_nested() => others.push(condition),
-            Some(sides) if is_null_safe => null_safe.push((sides, condition)),
-            Some(sides) => equal.push(sides),
+            Some(sides) if is_null_safe => null_safe.push((without_widening(sides), condition)),
+            Some(sides) => equal.push(without_widening(sides)),
         }
     }
     if equal.is_empty() {
@@ -377,6 +378,13 @@ pub(super) fn split(conditions: Vec<ScalarExpr>, left: &LoweredRelation, right: 
     // A hash table has only one rule for NULL. Next to plain keys, NULL-safe equalities must be checked per pair.
     others.extend(null_safe.into_iter().map(|(_, condition)| condition));
     SplitConditions { equal, nulls_equal: false, others }
+}
+
+/// Two equal integers without the casts that make them as wide as each other. A hash table compares integers of all
+/// widths, and a column can be read by keys and filters, but a cast of it cannot.
+fn without_widening((left, right): (ScalarExpr, ScalarExpr)) -> (ScalarExpr, ScalarExpr) {
+    let narrow = |expr: ScalarExpr| widened_integer(&expr).cloned().unwrap_or(expr);
+    (narrow(left), narrow(right))
 }
 
 /// Assigns the two expressions to the left and the right side. Returns `None` if they do not fit.

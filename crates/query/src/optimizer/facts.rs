@@ -12,6 +12,13 @@ pub(crate) fn is_volatile(expr: &ScalarExpr) -> bool {
     expr.volatility() == Volatility::Volatile
 }
 
+/// The signed integer that an expression casts to a wider type, if it does nothing else.
+pub(crate) fn widened_integer(expr: &ScalarExpr) -> Option<&ScalarExpr> {
+    let ExprOp::Cast { value, or_null: false } = &expr.op else { return None };
+    let width = |kind: &DataType| kind.is_signed_integer().then(|| kind.primitive_width()).flatten();
+    (width(&value.kind)? < width(&expr.kind)? && value.as_constant().is_none()).then_some(value)
+}
+
 /// Whether the evaluation of an expression can fail.
 pub(crate) fn can_fail(expr: &ScalarExpr) -> bool {
     rowmill_expr::fold::can_fail(expr)

@@ -1,11 +1,13 @@
 //! Removes sorts whose order has no effect, and pushes limits down to where they save work.
 
 use rowmill_base::Result;
-use rowmill_plan::logical::{LogicalJoinKind, LogicalWindowFunction, SetOperationKind};
+use rowmill_plan::logical::{LogicalJoinKind, LogicalSortKey, LogicalWindowFunction, SetOperationKind};
 use rowmill_plan::{Logical, ScalarExpr};
 
+use super::Executor;
 use super::facts::{is_movable, reads_order};
-use super::walk::{inputs_mut, take};
+use super::walk::{inputs_mut, named, output, take};
+use crate::column_set::ColumnSet;
 
 /// Removes the sorts of a plan that have no effect. `is_read` says whether the order of the plan's rows matters.
 pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
@@ -35,8 +37,13 @@ pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
     inputs_mut(plan).into_iter().for_each(|input| remove_sorts(input, of_input));
 }
 
-/// Pushes the limits of a plan down below maps. Copies of them go into unions and into the left side of outer joins.
-pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
+/// The most first rows of an order for which the left side of a join is sorted by itself. It bounds the rows that such
+/// a sort keeps if the side has hardly more rows.
+const FIRST_ROWS_MAX: i64 = 10_000;
+
+/// Pushes the limits of a plan down below maps. Copies of them go into unions and into the left side of outer joins,
+/// together with their order.
+pub(crate) fn push_limits(plan: &mut Logical, executor: Executor) -> Result<()> {
     if let Logical::Limit { input, skip, rows } = plan {
         if let Logical::Map { input: below, exprs } = &mut **input
             && exprs.iter().all(|(_, expr)| is_movable(expr))
@@ -46,16 +53,45 @@ pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
             let below = take(below);
             let limit = Logical::Limit { input: Box::new(below), skip: skip.take(), rows: rows.take() };
             *plan = Logical::map(limit, exprs);
-            return push_limits(plan);
+            return push_limits(plan, executor);
         }
         if let Some(most) = most_rows(skip.as_ref(), rows.as_ref()) {
             limit_inputs(input, most);
+            // A program reads the left side of a join in order, and stops after the last row that is wanted.
+            if let (Logical::Sort { input, keys }, Executor::Engine, ..=FIRST_ROWS_MAX) = (&mut **input, executor, most) {
+                limit_first(input, keys, most);
+            }
         }
     }
     for input in inputs_mut(plan) {
-        push_limits(input)?;
+        push_limits(input, executor)?;
     }
     Ok(())
+}
+
+/// Limits the left side of an outer join to its first `most` rows in the order of `keys`, if only the first `most` rows
+/// of the join in this order are read. Each row of the left side gives at least one row of the join. For example, a
+/// subquery in the SELECT list is then computed for the rows of a page only. Returns whether a side was limited.
+fn limit_first(plan: &mut Logical, keys: &[LogicalSortKey], most: i64) -> bool {
+    let is_of = |columns: &ColumnSet| keys.iter().all(|key| named(&key.expr).is_subset(columns));
+    match plan {
+        Logical::Map { input, exprs } if exprs.iter().all(|(_, expr)| is_movable(expr)) && is_of(&output(input)) => {
+            limit_first(input, keys, most)
+        }
+        Logical::Join(join)
+            if matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Single | LogicalJoinKind::Mark(_))
+                && is_of(&output(&join.left))
+                && keys.iter().all(|key| is_movable(&key.expr)) =>
+        {
+            if !limit_first(&mut join.left, keys, most) {
+                let input = Box::new(take(&mut join.left));
+                *join.left = Logical::Sort { input, keys: keys.to_vec() };
+                limit(&mut join.left, most);
+            }
+            true
+        }
+        _ => false,
+    }
 }
 
 /// The largest number of rows that a limit reads, if its numbers are constants.

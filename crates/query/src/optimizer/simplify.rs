@@ -7,6 +7,7 @@ use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::facts::{is_movable, is_volatile, opposite};
 use super::narrow::narrow;
+use super::thresholds::compare_column;
 use super::walk::{exprs_mut, inputs_mut};
 
 /// Simplifies all expressions of a plan and of its subqueries.
@@ -36,6 +37,7 @@ pub(crate) fn simplify(expr: &mut ScalarExpr) -> Result<()> {
         }
         simplify_one(expr);
         narrow(expr);
+        compare_column(expr);
     });
     result
 }

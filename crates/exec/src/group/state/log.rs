@@ -42,7 +42,7 @@ use crate::group::layout::{GroupLayout, KeyShape, with_shape};
 use crate::group::rows::{PartRows, PartValues, take};
 use crate::group::texts::{TextStore, is_long};
 use crate::hash::mix;
-use crate::sort::places_in_order;
+use crate::sort::places_in_groups;
 
 /// Rows that the table of recently met rows remembers: few enough for the second-level cache, because a row and its
 /// slots take about 64 bytes. A forgotten row is only written once more.
@@ -436,14 +436,8 @@ impl Log {
             descending: direction.descending,
             nulls_first: direction.nulls_first,
         };
-        let mut keys: Vec<SortKey> = self.reads.order.iter().enumerate().map(sort_key).collect();
-        // With several groups, the group is the first sort key, so that each group's values stay together.
-        if starts.len() > 2 {
-            let groups = rows_of().map(|row| group_of(row) as u32);
-            keys.insert(0, SortKey { column: columns.len(), descending: false, nulls_first: false });
-            columns.push(Arc::new(UInt32Array::from_iter_values(groups)));
-        }
-        let places = places_in_order(&columns, &keys, memory)?;
+        let keys: Vec<SortKey> = self.reads.order.iter().enumerate().map(sort_key).collect();
+        let places = places_in_groups(&columns, &keys, starts, memory)?;
         let counts = counts.map(|counts| places.iter().map(|place| counts[*place as usize]).collect());
         Ok((take(&columns[0], &places)?, counts))
     }

@@ -2,8 +2,9 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt64Type, i256};
 use md5::{Digest as _, Md5};
@@ -15,7 +16,7 @@ use super::encoding::push_hex;
 use crate::functions::list::keys::keys_of;
 use crate::functions::rowwise::{BytesArgument, TextArgument, bigints, blobs, numbers, texts};
 use crate::functions::signatures::{BIGINT, BLOB, INTEGER, TEXT, bytes, exactly, ordinary};
-use crate::functions::time::columns::primitive;
+use crate::functions::time::columns::{primitive, unary};
 use crate::kinds::arrow_failed;
 
 /// The functions of this file.
@@ -253,16 +254,16 @@ fn bit_count(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<Arra
     let bits = given.primitive_width().unwrap_or(8) * 8;
     let is_signed = given.is_signed_integer();
     let wide = if is_signed { BIGINT } else { DataType::UInt64 };
-    let values = cast(&arguments[0].values, &wide).map_err(arrow_failed)?;
-    let operand = Operand { values, is_constant: arguments[0].is_constant };
     // A negative number of a narrow type has only the bits of its type.
     let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-    numbers::<Int64Type>(std::slice::from_ref(&operand), kind, rows, |row| {
-        let value = match is_signed {
-            true => operand.values.as_primitive::<Int64Type>().value(operand.at(row)) as u64,
-            false => operand.values.as_primitive::<UInt64Type>().value(operand.at(row)),
+    let count = |value: u64| i64::from((value & mask).count_ones());
+    unary(&arguments[0], rows, |values| {
+        let values = cast(values, &wide).map_err(arrow_failed)?;
+        let counts: Int64Array = match is_signed {
+            true => values.as_primitive::<Int64Type>().unary(|value| count(value as u64)),
+            false => values.as_primitive::<UInt64Type>().unary(count),
         };
-        Ok(i64::from((value & mask).count_ones()))
+        Ok(Arc::new(counts.with_data_type(kind.clone())))
     })
 }
 

@@ -18,7 +18,7 @@ use crate::time_buckets::{BucketRule, TimeBuckets};
 pub(super) const DATE_BIN: FunctionSpec = FunctionSpec {
     name: "date_bin",
     can_fail: true,
-    ascending_argument: Some(1),
+    ascending_argument: |_| Some(1),
     signature,
     kernel,
     doc: "The beginning of the stride of time that a timestamp or time falls in, counted from an origin, which is \

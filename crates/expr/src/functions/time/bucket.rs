@@ -19,7 +19,7 @@ use crate::time_buckets::{BucketFinder, BucketRule, TimeBuckets};
 pub(super) const TIME_BUCKET: FunctionSpec = FunctionSpec {
     name: "time_bucket",
     can_fail: true,
-    ascending_argument: Some(1),
+    ascending_argument: |_| Some(1),
     signature,
     kernel,
     doc: "The beginning of the bucket that a date or timestamp falls in. After the time may follow a time zone, an \

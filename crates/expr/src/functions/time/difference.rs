@@ -120,19 +120,21 @@ impl TimeSpan {
 
     /// The number of boundaries of the unit between both times.
     fn boundaries(self, field: TimeField) -> Option<i64> {
-        let days = [self.from, self.to].map(|ticks| ticks.div_euclid(self.per_day()));
-        let dates = days.map(date_of_days);
-        let difference = |of: &dyn Fn(CivilDate) -> i64| Some(of(dates[1]) - of(dates[0]));
+        let difference = |of: &dyn Fn(i64) -> i64| {
+            let [from, to] = [self.from, self.to].map(|ticks| of(floor_units(ticks, self.per_day())));
+            Some(to - from)
+        };
+        let of_dates = |of: &dyn Fn(CivilDate) -> i64| difference(&|day| of(date_of_days(day)));
         match field {
-            TimeField::Millennium => difference(&|date| date.year.div_euclid(1_000)),
-            TimeField::Century => difference(&|date| date.year.div_euclid(100)),
-            TimeField::Decade => difference(&|date| date.year.div_euclid(10)),
-            TimeField::Year => difference(&|date| date.year),
-            TimeField::IsoYear => Some(iso_week(days[1]).0 - iso_week(days[0]).0),
-            TimeField::Quarter => difference(&|date| month_of(date).div_euclid(3)),
-            TimeField::Month => difference(&month_of),
+            TimeField::Millennium => of_dates(&|date| date.year.div_euclid(1_000)),
+            TimeField::Century => of_dates(&|date| date.year.div_euclid(100)),
+            TimeField::Decade => of_dates(&|date| date.year.div_euclid(10)),
+            TimeField::Year => of_dates(&|date| date.year),
+            TimeField::IsoYear => difference(&|day| iso_week(day).0),
+            TimeField::Quarter => of_dates(&|date| month_of(date).div_euclid(3)),
+            TimeField::Month => of_dates(&month_of),
             // Weeks have no boundary of their own here: as in DuckDB, seven days are a week.
-            TimeField::Week | TimeField::YearWeek => Some((days[1] - days[0]) / 7),
+            TimeField::Week | TimeField::YearWeek => difference(&|day| day).map(|days| days / 7),
             _ => {
                 let [from, to] = [self.from, self.to].map(|ticks| in_unit(field, ticks, self.per_second));
                 to?.checked_sub(from?)
@@ -206,8 +208,25 @@ fn ticks_in(field: TimeField, per_second: i64) -> TicksIn {
 
 fn in_unit(field: TimeField, ticks: i64, per_second: i64) -> Option<i64> {
     match ticks_in(field, per_second) {
-        TicksIn::Unit(per_unit) => Some(ticks.div_euclid(per_unit)),
+        TicksIn::Unit(per_unit) => Some(floor_units(ticks, per_unit)),
         TicksIn::Tick(units) => ticks.checked_mul(units),
+    }
+}
+
+/// The whole units of some ticks, rounded down. For the units of microseconds, the compiler knows the divisor, so that
+/// the division becomes a multiplication.
+#[inline]
+fn floor_units(ticks: i64, per_unit: i64) -> i64 {
+    const SECOND: i64 = 1_000_000;
+    const MINUTE: i64 = 60 * SECOND;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = SECONDS_PER_DAY * SECOND;
+    match per_unit {
+        DAY => ticks.div_euclid(DAY),
+        HOUR => ticks.div_euclid(HOUR),
+        MINUTE => ticks.div_euclid(MINUTE),
+        SECOND => ticks.div_euclid(SECOND),
+        _ => ticks.div_euclid(per_unit),
     }
 }
 

@@ -5,7 +5,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand};
+use rowmill_plan::{FunctionSpec, Operand, ScalarExpr};
 
 use super::calendar::{
     CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, monday_of, units_per_second, week_of, weekday,
@@ -18,6 +18,7 @@ use crate::functions::signatures::ordinary;
 pub(super) const DATE_PART: FunctionSpec = FunctionSpec {
     name: "date_part",
     aliases: &["datepart", "extract"],
+    ascending_argument,
     signature,
     kernel,
     doc: "A field of a date, time, timestamp or interval, such as year, quarter, week, dow, second or epoch. \
@@ -35,6 +36,23 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [field, value] = arguments else { return None };
     let (kind, result) = kinds_of(TimeField::of(field)?, value)?;
     Some(CallKinds { arguments: vec![DataType::Utf8View, kind], result })
+}
+
+/// The value, if the field grows with time and does not begin anew.
+fn ascending_argument(arguments: &[ScalarExpr]) -> Option<usize> {
+    let field = TimeField::named(arguments.first()?.as_constant()?.as_text()?)?;
+    let is_time = matches!(arguments.get(1)?.kind, DataType::Date32 | DataType::Timestamp(..));
+    let is_ascending = matches!(
+        field,
+        TimeField::Year
+            | TimeField::Decade
+            | TimeField::Century
+            | TimeField::Millennium
+            | TimeField::IsoYear
+            | TimeField::Julian
+            | TimeField::Epoch
+    );
+    (is_time && is_ascending).then_some(1)
 }
 
 /// Returns the type that a value is converted to for a field, and the type of the field.

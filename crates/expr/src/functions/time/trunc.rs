@@ -17,7 +17,7 @@ use crate::functions::signatures::ordinary;
 pub(super) const DATE_TRUNC: FunctionSpec = FunctionSpec {
     name: "date_trunc",
     aliases: &["datetrunc"],
-    ascending_argument: Some(1),
+    ascending_argument: |_| Some(1),
     signature,
     kernel,
     doc: "The first point in time of the year, quarter, month, week, day, hour, minute or another field that a \

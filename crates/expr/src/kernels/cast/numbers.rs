@@ -196,7 +196,8 @@ fn decimal_to<N: Unscaled>(array: &ArrayRef, scale: i8, kind: &DataType, or_null
         DataType::UInt32 => integers::<N, UInt32Type>(values, scale, or_null, failure),
         DataType::UInt64 => integers::<N, UInt64Type>(values, scale, or_null, failure),
         DataType::Float64 => {
-            let values: PrimitiveArray<Float64Type> = values.unary(|value| decimal_to_f64(value, scale));
+            let power = 10_f64.powi(scale.into());
+            let values: PrimitiveArray<Float64Type> = values.unary(|value| decimal_to_f64(value, scale, power));
             Ok(Arc::new(values))
         }
         DataType::Float32 => {
@@ -209,16 +210,18 @@ fn decimal_to<N: Unscaled>(array: &ArrayRef, scale: i8, kind: &DataType, or_null
     }
 }
 
-/// Returns the double nearest to `value * 10^-scale`.
-fn decimal_to_f64<N: Unscaled>(value: N, scale: i8) -> f64 {
-    // Both operands are exact doubles, so the division rounds only once. Powers of ten are exact up to 10^22.
-    if let Some(value) = value.narrow()
+/// Returns the double nearest to `value * 10^-scale`. `power` is the double nearest to `10^scale`.
+#[inline]
+fn decimal_to_f64<N: Unscaled>(value: N, scale: i8, power: f64) -> f64 {
+    // Both operands are exact doubles, so the division rounds only once. Powers of ten are exact up to 10^22. A number
+    // of 64 bits becomes a double in one instruction, one of 128 bits takes a call.
+    if let Some(value) = value.narrow().and_then(|value| i64::try_from(value).ok())
         && value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS
         && (0..=22).contains(&scale)
     {
-        return value as f64 / 10_f64.powi(scale.into());
+        return value as f64 / power;
     }
-    parse_f64(&decimal_text(value.widen(), scale)).unwrap_or(value.to_double() / 10_f64.powi(scale.into()))
+    parse_f64(&decimal_text(value.widen(), scale)).unwrap_or(value.to_double() / power)
 }
 
 /// Returns the REAL nearest to `value * 10^-scale`, or `None` if that is infinite.

@@ -4,9 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rowmill_base::{ErrorKind, Result};
+use arrow::array::ArrayRef;
+use arrow::compute::concat;
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Expr;
-use rowmill_storage::chunk::Verdict;
+use rowmill_storage::chunk::{Verdict, Zone};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use super::coded::{CODED_ROWS_MAX, CodedBatches, GATHERED_ROWS_MIN};
@@ -391,8 +393,9 @@ impl GroupBy {
         gatherer.add(&rows)
     }
 
-    /// Adds all rows of a block to the only group. A part that reads only a column with a value list is computed from
-    /// the list, and the others are computed together, so that each column is read once.
+    /// Adds all rows of a block to the only group. Extremes of a column are computed from its zone map if that has them.
+    /// A part that reads only a column with a value list is computed from the list, and the others are computed
+    /// together, so that each column is read once.
     fn read_by_lists(&self, source: &dyn TableSource, block: &Arc<Block>, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let (table, states) = (source.table(), &self.recipe.states);
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
@@ -400,7 +403,15 @@ impl GroupBy {
         let (mut of_rows, mut columns_of_rows) = (Vec::new(), Vec::new());
         for part in 0..states.parts() {
             let columns = self.columns_of(states.reads(part).into_iter());
+            let bounds = match columns[..] {
+                [column] if states.is_of_bounds(part) => bounds_of(table, block, column)?,
+                _ => None,
+            };
             match columns[..] {
+                [column] if let Some((values, weights)) = bounds => {
+                    gatherer
+                        .add_to_one(&PartRows::of_values(functions, column, values, weights), [part].into_iter())?;
+                }
                 [column] if block.chunk_head(table, column)?.is_some_and(|head| head.has_values()) => {
                     match of_lists.iter_mut().find(|(known, _)| *known == column) {
                         Some((_, parts)) => parts.push(part),
@@ -478,6 +489,25 @@ fn slices(blocks: usize, workers: usize) -> usize {
 
 pub(super) fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+/// The least and the greatest value of a column of a block, and the numbers of rows that they stand for. `None` if the
+/// zone map does not have both, or if rows were deleted.
+fn bounds_of(table: &TableDef, block: &Block, column: usize) -> Result<Option<(ArrayRef, Vec<u64>)>> {
+    if block.deleted().is_some() {
+        return Ok(None);
+    }
+    let Some(chunk) = block.chunk(table, column)? else { return Ok(None) };
+    let Some(Zone { min, max: Some(max) }) = chunk.zone().filter(|zone| zone.min.exact) else { return Ok(None) };
+    let values = (block.rows() - chunk.null_count()) as u64;
+    Ok(match values {
+        1 => Some((min.value, vec![1])),
+        2.. if max.exact => {
+            let bounds = concat(&[min.value.as_ref(), max.value.as_ref()]);
+            Some((bounds.map_err(|error| Error::internal(error.to_string()))?, vec![values - 1, 1]))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

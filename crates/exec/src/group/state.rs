@@ -117,6 +117,8 @@ struct StateCell {
     offset: usize,
     /// The message of the error for a total that leaves its type.
     total_error: String,
+    /// Whether the cell has the least or the greatest value.
+    is_extreme: bool,
 }
 
 /// Values of an argument in the form that cells take.
@@ -358,7 +360,10 @@ impl States {
         }
         let offset = self.initial.len();
         self.initial.extend_from_slice(operation.initial());
-        self.cells.push(StateCell { operation, operand, mask, offset, total_error: aggregate.total_error.clone() });
+        let is_extreme =
+            operation != Operation::Count && matches!(state_of(aggregate.function), Ok(AggregateState::Extreme { .. }));
+        let total_error = aggregate.total_error.clone();
+        self.cells.push(StateCell { operation, operand, mask, offset, total_error, is_extreme });
         self.cells.len() - 1
     }
 
@@ -398,6 +403,17 @@ impl States {
         let of_mask = [mask.and_then(|mask| mask.valid), mask.and_then(|mask| mask.filter)];
         let all = arguments.iter().copied().chain(of_mask.into_iter().flatten());
         all.map(|argument| self.arguments[argument].expr).collect()
+    }
+
+    /// Whether a part is an extreme of a column, or the number of its values. The least and the greatest value are then
+    /// enough, if their weights add up to the number of values.
+    pub(super) fn is_of_bounds(&self, part: usize) -> bool {
+        let Some(cell) = self.cells.get(part) else { return false };
+        let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
+        let is_filtered = cell.mask.is_some_and(|mask| self.masks[mask].filter.is_some());
+        (cell.is_extreme || cell.operation == Operation::Count)
+            && !is_filtered
+            && self.reads(part).iter().all(is_column)
     }
 
     /// The arguments and the mask of a part.

@@ -10,6 +10,7 @@ use rowmill_storage::{Block, TableDef};
 
 use super::rows::{PartRows, take};
 use crate::scan::block_state::{BlockState, VALUES_PER_PICK, codes_that_pass, listed};
+use crate::scan::each_position;
 use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
 use crate::scan::part::SharedBlock;
@@ -58,15 +59,17 @@ impl ValueList {
         let codes_known = chunk.distinct().unwrap_or_default() + usize::from(chunk.null_count() > 0);
         let codes = codes.get_or_insert_with(|| (0..codes_known as u32).collect());
         let mut weights: Vec<u64> = chunk.take_counts(codes)?.into_iter().map(u64::from).collect();
-        let deleted: Vec<u32> = deleted.iter().collect();
+        let mut positions = Vec::with_capacity(deleted.len() as usize);
+        each_position(deleted, 0..block.rows(), |position| positions.push(position));
         let mut deleted_codes = Vec::new();
-        chunk.take_codes(&deleted, &mut deleted_codes)?;
+        chunk.take_codes(&positions, &mut deleted_codes)?;
+        let too_many = || Error::corrupt("more rows have a value than the list says");
+        let mut deleted_rows = vec![0_u64; codes_known];
         for code in deleted_codes {
-            // The deleted row has a value that the filter left out.
-            let Ok(place) = codes.binary_search(&code) else { continue };
-            let weight = &mut weights[place];
-            *weight =
-                weight.checked_sub(1).ok_or_else(|| Error::corrupt("more rows have a value than the list says"))?;
+            *deleted_rows.get_mut(code as usize).ok_or_else(too_many)? += 1;
+        }
+        for (code, weight) in codes.iter().zip(&mut weights) {
+            *weight = weight.checked_sub(deleted_rows[*code as usize]).ok_or_else(too_many)?;
         }
         let mut left = weights.iter().map(|weight| *weight > 0);
         codes.retain(|_| left.next().unwrap_or(false));

@@ -53,6 +53,9 @@ use crate::predicate::evaluate;
 /// Most rows of a page frame. A row mask of it takes a quarter of the first-level cache.
 pub(crate) const FRAME_ROWS_MAX: usize = L1_BYTES / 4 * u8::BITS as usize;
 
+/// Positions of a bitmap that are taken at once.
+const POSITIONS_AT_ONCE: usize = 256;
+
 /// The name of the column of row numbers. No column of a table can have it.
 pub(crate) const ROW_NUMBER_COLUMN: &str = "\u{0}row";
 
@@ -442,9 +445,23 @@ fn place_column(part: TablePart, rows: Range<usize>, positions: Option<&[u32]>) 
 pub(crate) fn live_rows(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) -> RowMask {
     let mut mask = RowMask::all(rows.clone());
     if let Some(deleted) = deleted {
-        deleted.range(rows.start as u32..rows.end as u32).for_each(|position| mask.remove(position as usize));
+        each_position(deleted, rows.clone(), |position| mask.remove(position as usize));
     }
     mask
+}
+
+/// Calls `each` with the positions of a bitmap in a range. Taking many at a time is several times faster than one by
+/// one.
+pub(crate) fn each_position(bitmap: &RoaringBitmap, rows: Range<usize>, mut each: impl FnMut(u32)) {
+    let mut positions = bitmap.range(rows.start as u32..rows.end as u32);
+    let mut taken = [0; POSITIONS_AT_ONCE];
+    loop {
+        let taken = positions.next_many(&mut taken);
+        if taken.is_empty() {
+            return;
+        }
+        taken.iter().copied().for_each(&mut each);
+    }
 }
 
 /// The rows of a frame of an open run that are not deleted and pass the filter.

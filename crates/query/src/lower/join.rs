@@ -78,17 +78,22 @@ impl Lowerer<'_> {
         }
         let left_filled = join.kind == LogicalJoinKind::Full;
         let right_filled = matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Full | LogicalJoinKind::Single);
-        let mut right = self.own_columns(right, right_filled, &read)?;
+        let mut right = self.own_columns(right, right_filled, &read, needed)?;
         // If the join may be reordered, its left side stays a graph.
         let may_move = is_operator(join);
-        let left = match may_move {
+        let mut left = match may_move {
             true => left,
-            false => self.own_columns(left, left_filled, &read)?,
+            false => self.own_columns(left, left_filled, &read, needed)?,
         };
         let resolve = |exprs: &[ScalarExpr]| -> Vec<ScalarExpr> {
             exprs.iter().map(|expr| right.resolve(&left.resolve(expr))).collect()
         };
         let (mut conditions, compared) = (resolve(&join.conditions), resolve(&join.compared));
+        // The conditions read the columns of the source now.
+        right.keep_derived(needed);
+        if !may_move {
+            left.keep_derived(needed);
+        }
         if let (LogicalJoinKind::Mark(mark), false, false) = (join.kind, conditions.is_empty(), compared.is_empty()) {
             return self.compared_mark(mark, left, right, conditions, compared, read);
         }
@@ -107,7 +112,6 @@ impl Lowerer<'_> {
         let is_truth = !compared.is_empty() && matches!(join.kind, LogicalJoinKind::Mark(_));
         let spec = OperatorSpec { kind: join.kind, conditions, null_aware, is_truth };
         if may_move {
-            right.keep_derived(&read);
             return self.operator(left, right, spec, &read);
         }
         self.operator_join(spec, left, right, read, None)
@@ -233,17 +237,20 @@ impl Lowerer<'_> {
         Ok(LoweredRelation { derived, ..self.join_node(spec, right, left)? })
     }
 
-    /// Settles a side of a join. If the join fills the side with NULLs, every column that the side gives must be stored
-    /// in its source, because a waiting expression would be computed over the NULLs.
-    fn own_columns(&mut self, side: LoweredRelation, is_filled: bool, needed: &ColumnSet) -> Result<LoweredRelation> {
-        let mut side = self.settled(side, needed)?;
-        side.keep_derived(needed);
-        if !is_filled || side.derived.is_empty() {
-            return Ok(side);
-        }
-        let exprs: Vec<ScalarExpr> =
-            side.derived.iter().map(|(id, expr)| ScalarExpr::id(*id, expr.kind.clone())).collect();
-        self.with_derived_columns(side, &exprs)
+    /// Settles a side of a join that reads the columns `read`. If the join fills the side with NULLs, every column of
+    /// `given` must be stored in its source, because a waiting expression would be computed over the NULLs.
+    fn own_columns(
+        &mut self,
+        side: LoweredRelation,
+        is_filled: bool,
+        read: &ColumnSet,
+        given: &ColumnSet,
+    ) -> Result<LoweredRelation> {
+        let mut side = self.settled(side, read)?;
+        side.keep_derived(read);
+        let stored = side.derived.iter().filter(|(id, _)| is_filled && given.contains(*id));
+        let stored: Vec<ScalarExpr> = stored.map(|(id, expr)| ScalarExpr::id(*id, expr.kind.clone())).collect();
+        if stored.is_empty() { Ok(side) } else { self.with_derived_columns(side, &stored) }
     }
 
     /// Adds every derived column of `exprs` to the source of `relation`, under its own id.

@@ -12,7 +12,6 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
-use rowmill_exec::aggregate;
 use rowmill_expr::fold::fold;
 use rowmill_expr::typing::cast;
 use rowmill_plan::logical::{AggregateCall, LogicalGroup};
@@ -21,7 +20,7 @@ use rowmill_plan::{
 };
 
 use super::context::RewriteContext;
-use super::facts::{can_fail, value_if};
+use super::facts::{can_fail, plain_call, value_if};
 use super::walk::{inputs_mut, take};
 
 /// Rewrites the aggregates of all groupings of a plan.
@@ -85,16 +84,7 @@ fn counted_sums(group: &mut LogicalGroup, context: &mut RewriteContext<'_>) -> R
 }
 
 fn count_of_rows() -> AggregateCall {
-    AggregateCall {
-        function: aggregate::named("count"),
-        arguments: Vec::new(),
-        parameter: None,
-        distinct: false,
-        order: Vec::new(),
-        skips_nulls: false,
-        filter: None,
-        kind: DataType::Int64,
-    }
+    plain_call("count", Vec::new(), DataType::Int64)
 }
 
 /// The value of a literal, if it is a whole number.

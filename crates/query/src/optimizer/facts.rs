@@ -1,6 +1,7 @@
 //! Small facts about expressions and small expressions that several rules need.
 
 use arrow::datatypes::DataType;
+use rowmill_exec::aggregate;
 use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::AggregateCall;
 use rowmill_plan::{AggregateOrdering, ColumnId, ColumnNames, CompareOp, ExprOp, ScalarExpr};
@@ -140,4 +141,18 @@ pub(crate) fn zero(kind: &DataType) -> ScalarExpr {
 /// Whether the result of an aggregate depends on the order of its input.
 pub(crate) fn reads_order(call: &AggregateCall) -> bool {
     call.order.is_empty() && call.function.ordering == AggregateOrdering::OfRows
+}
+
+/// The call of an aggregate without DISTINCT, an order or a filter.
+pub(crate) fn plain_call(name: &'static str, arguments: Vec<ScalarExpr>, kind: DataType) -> AggregateCall {
+    AggregateCall {
+        function: aggregate::named(name),
+        arguments,
+        parameter: None,
+        distinct: false,
+        order: Vec::new(),
+        skips_nulls: false,
+        filter: None,
+        kind,
+    }
 }

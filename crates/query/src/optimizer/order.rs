@@ -58,7 +58,8 @@ pub(crate) fn push_limits(plan: &mut Logical, executor: Executor) -> Result<()> 
         if let Some(most) = most_rows(skip.as_ref(), rows.as_ref()) {
             limit_inputs(input, most);
             // A program reads the left side of a join in order, and stops after the last row that is wanted.
-            if let (Logical::Sort { input, keys }, Executor::Engine, ..=FIRST_ROWS_MAX) = (&mut **input, executor, most) {
+            if let (Logical::Sort { input, keys }, Executor::Engine, ..=FIRST_ROWS_MAX) = (&mut **input, executor, most)
+            {
                 limit_first(input, keys, most);
             }
         }

@@ -2,12 +2,12 @@
 //!
 //! A conjunct of a filter that is `EXISTS`, `IN`, ANY or ALL becomes a semi or anti join. Anywhere else such a subquery
 //! becomes a mark join, and a scalar subquery becomes a single join, below the operator whose expression contained it.
+//! If ANY or ALL compares by an order, the least or the greatest value of the subquery is joined instead.
 //! Conjuncts of a filter without subqueries are evaluated below these joins, so a subquery sees only the rows that
 //! they leave. A conjunct that can fail and comes after a subquery must stay above.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_exec::aggregate;
 use rowmill_expr::fold::operator_can_fail;
 use rowmill_plan::logical::{
     AggregateCall, LogicalGroup, LogicalJoin, LogicalJoinKind, LogicalSetOperation, LogicalSortKey, LogicalWindow,
@@ -16,9 +16,9 @@ use rowmill_plan::logical::{
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
 
+use super::Executor;
 use super::context::RewriteContext;
-
-use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
+use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, plain_call, split_and, value_if};
 use super::unique::gives_at_most_one_row;
 use super::walk::{copy_column, each_operator, exprs, has_subquery, inputs_mut, made, named, output, renumber, take};
 
@@ -117,6 +117,18 @@ impl SubqueryRemover<'_, '_> {
         remove_subqueries(&mut subquery.plan, self.context)?;
         for value in &mut subquery.left {
             self.expression(value, plan)?;
+        }
+        if let SubqueryKind::Quantified { op, all } = subquery.kind
+            && self.has_extreme(&subquery, op)
+        {
+            let (op, all) = if negated { (opposite(op), !all) } else { (op, all) };
+            if all {
+                subquery.kind = SubqueryKind::Quantified { op, all };
+                return self.attach(subquery, plan).map(Some);
+            }
+            // A row for which the comparison is NULL is left out, as one for which it is false.
+            let left = take(plan);
+            return Ok(Some(self.extreme(subquery, op, all, left, plan).compared));
         }
         let (kind, conditions, compared) = match subquery.kind {
             SubqueryKind::Exists if negated => (LogicalJoinKind::Anti, Vec::new(), Vec::new()),
@@ -238,6 +250,14 @@ impl SubqueryRemover<'_, '_> {
                 Ok(self.context.expr(value))
             }
             SubqueryKind::Exists => Ok(self.mark(left, subquery.plan, Vec::new(), input)),
+            SubqueryKind::Quantified { op, all } if self.has_extreme(&subquery, op) => {
+                let ExtremeComparison { compared, undecided, rows } = self.extreme(subquery, op, all, left, input);
+                let has_rows = ScalarExpr::compare(rows, CompareOp::NotEqual, ScalarExpr::literal(0_i64));
+                Ok(match all {
+                    false => ScalarExpr::and(vec![has_rows, ScalarExpr::or(vec![compared, undecided])]),
+                    true => ScalarExpr::or(vec![has_rows.negated(), ScalarExpr::and(vec![compared, undecided])]),
+                })
+            }
             SubqueryKind::Quantified { op, all } => {
                 let compared = self.pairs(&subquery, if all { opposite(op) } else { op });
                 let mark = self.mark(left, subquery.plan, compared, input);
@@ -248,29 +268,56 @@ impl SubqueryRemover<'_, '_> {
                 let value = self.context.expr(subquery.columns[0]);
                 let kind = DataType::new_list(value.kind.clone(), true);
                 let list = self.context.columns.add("array", kind.clone());
-                let call = AggregateCall {
-                    function: aggregate::named("array_agg"),
-                    arguments: vec![value],
-                    parameter: None,
-                    distinct: false,
-                    order,
-                    skips_nulls: false,
-                    filter: None,
-                    kind: kind.clone(),
-                };
-                let group = Logical::Group(LogicalGroup {
-                    input: Box::new(subquery.plan),
-                    keys: Vec::new(),
-                    sets: None,
-                    set: None,
-                    aggregates: vec![(list, call)],
-                });
+                let call = AggregateCall { order, ..plain_call("array_agg", vec![value], kind.clone()) };
+                let group = one_group(subquery.plan, vec![(list, call)]);
                 *input = Logical::join(LogicalJoinKind::Left, left, group, Vec::new());
                 // array_agg is NULL without rows, but ARRAY(...) must be an empty list.
                 let empty = Constant::new(empty_list(&kind)?);
                 let operands = vec![self.context.expr(list), ScalarExpr::literal(empty)];
                 Ok(ScalarExpr::new(kind, ExprOp::Coalesce(operands)))
             }
+        }
+    }
+
+    /// Whether the least or the greatest value of a subquery decides whether a value compares so with any or all values
+    /// of it. A program stops at the first value that decides, so it needs no extreme.
+    fn has_extreme(&self, subquery: &Subquery, op: CompareOp) -> bool {
+        let has_order = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+        let is_of_one = matches!(&subquery.left[..], [left] if !left.kind.is_nested() && left.kind != DataType::Null);
+        has_order && is_of_one && self.context.executor == Executor::Engine
+    }
+
+    /// Joins the extreme value of a quantified subquery to `left`.
+    ///
+    /// ```text
+    /// x > ANY (SELECT y ...)   x > min(y)
+    /// x > ALL (SELECT y ...)   x > max(y), if no y is NULL
+    /// ```
+    fn extreme(
+        &mut self,
+        mut subquery: Subquery,
+        op: CompareOp,
+        all: bool,
+        left: Logical,
+        input: &mut Logical,
+    ) -> ExtremeComparison {
+        let value = self.context.expr(subquery.columns[0]);
+        let is_greatest = matches!(op, CompareOp::Less | CompareOp::LessOrEqual) != all;
+        let (name, kind) = (if is_greatest { "max" } else { "min" }, value.kind.clone());
+        let [extreme, values, rows] =
+            [kind.clone(), DataType::Int64, DataType::Int64].map(|kind| self.context.columns.add(name, kind));
+        let calls = vec![
+            (extreme, plain_call(name, vec![value.clone()], kind)),
+            (values, plain_call("count", vec![value], DataType::Int64)),
+            (rows, plain_call("count", Vec::new(), DataType::Int64)),
+        ];
+        *input = Logical::join(LogicalJoinKind::Left, left, one_group(subquery.plan, calls), Vec::new());
+        let [extreme, values, rows] = [extreme, values, rows].map(|id| self.context.expr(id));
+        let has_no_null = ScalarExpr::compare(values, CompareOp::Equal, rows.clone());
+        ExtremeComparison {
+            compared: ScalarExpr::compare(subquery.left.remove(0), op, extreme),
+            undecided: value_if(has_no_null, ScalarExpr::literal(all)),
+            rows,
         }
     }
 
@@ -509,4 +556,18 @@ fn empty_list(kind: &DataType) -> Result<arrow::array::ArrayRef> {
     let items = arrow::array::new_empty_array(item.data_type());
     let offsets = arrow::buffer::OffsetBuffer::from_lengths([0]);
     Ok(std::sync::Arc::new(arrow::array::ListArray::new(item.clone(), offsets, items, None)))
+}
+
+/// The comparison of a value with the extreme of a subquery.
+struct ExtremeComparison {
+    compared: ScalarExpr,
+    /// The result for a value that the comparison does not decide: NULL if a value of the subquery is NULL.
+    undecided: ScalarExpr,
+    /// The number of rows of the subquery.
+    rows: ScalarExpr,
+}
+
+/// Groups all rows of a plan into one.
+fn one_group(input: Logical, aggregates: Vec<(ColumnId, AggregateCall)>) -> Logical {
+    Logical::Group(LogicalGroup { input: Box::new(input), keys: Vec::new(), sets: None, set: None, aggregates })
 }

@@ -110,6 +110,10 @@ impl Estimator<'_> {
                 };
                 own.map_or_else(all, |own| own.min(all()))
             }
+            ExprOp::Cast { value, .. } if expr.kind == DataType::Date32 => {
+                let days = self.values_of_trunc(input, "day", value, positions);
+                days.map_or_else(all, |days| days.min(all()))
+            }
             _ => all(),
         }
     }

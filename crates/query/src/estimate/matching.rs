@@ -57,8 +57,7 @@ pub fn matches(left: &KeyValues, right: &KeyValues, others: f64) -> Matches {
     };
     let domain = domain.max(1.0);
     let share = |of: &KeyValues| {
-        // domain).min(1.0);/ The share of rows whose key occurs on the other side, times the chance that one of those
-        // pairs matches.
+        // The share of rows whose key occurs on the other side, times the chance that one of those pairs matches.
         let with_equal = (of.distinct / domain).min(1.0);
         let per_value = of.rows / of.distinct.max(1.0);
         with_equal * (1.0 - (1.0 - others.clamp(0.0, 1.0)).powf(per_value))

@@ -389,7 +389,7 @@ pub(super) fn split(conditions: Vec<ScalarExpr>, left: &LoweredRelation, right: 
 
 /// Two equal integers without the casts that make them as wide as each other. A hash table compares integers of all
 /// widths, and a column can be read by keys and filters, but a cast of it cannot.
-fn without_widening((left, right): (ScalarExpr, ScalarExpr)) -> (ScalarExpr, ScalarExpr) {
+pub(super) fn without_widening((left, right): (ScalarExpr, ScalarExpr)) -> (ScalarExpr, ScalarExpr) {
     let narrow = |expr: ScalarExpr| widened_integer(&expr).cloned().unwrap_or(expr);
     (narrow(left), narrow(right))
 }

@@ -21,7 +21,7 @@ use rowmill_plan::logical::LogicalJoinKind;
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Node, ScalarExpr};
 
 use super::Lowerer;
-use super::join::{JoinSpec, OperatorSpec, SplitConditions, split};
+use super::join::{JoinSpec, OperatorSpec, SplitConditions, split, without_widening};
 use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 use crate::estimate;
@@ -528,7 +528,7 @@ impl Lowerer<'_> {
         let expr =
             |column: &JoinColumn| graph.classes.iter().flatten().nth(column.column).expect("a known column").clone();
         let (mut of_build, mut of_probe): (Vec<ScalarExpr>, Vec<ScalarExpr>) =
-            join.on.iter().map(|(build, probe)| (expr(build), expr(probe))).unzip();
+            join.on.iter().map(|(build, probe)| without_widening((expr(build), expr(probe)))).unzip();
         let conditions: Vec<ScalarExpr> =
             join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
         let mut below = wanted.clone();

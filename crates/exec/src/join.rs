@@ -6,6 +6,7 @@
 //! index    a worker takes a partition and makes its table; filters for the probe side are made       prepare.rs
 //! probe    a worker takes a batch of the probe side, finds the rows of all its keys, and returns pairs   probe.rs
 //!          and remembers the rows of texts that repeat                                              text_memo.rs
+//!          without keys, it finds the rows within the bounds of the condition, if there are any   range_rows.rs
 //! rest     returns rows of the build side with a match, or without one, if the join kind asks for them     rest.rs
 //! ```
 //!
@@ -28,6 +29,7 @@ mod metrics;
 mod packing;
 mod prepare;
 mod probe;
+mod range_rows;
 mod rest;
 mod spill;
 #[cfg(test)]
@@ -42,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Result, SpillableMemory};
-use rowmill_plan::JoinKind;
+use rowmill_plan::{JoinBound, JoinKind};
 use rowmill_storage::spill::TempSpace;
 
 pub(crate) use self::columns::{own_bytes, with_own_buffers, without_unused_texts};
@@ -72,8 +74,8 @@ pub(crate) const OWNER: &str = "JOIN";
 pub struct JoinRequest {
     /// The kind of join, which decides which rows it returns.
     pub kind: JoinKind,
-    /// The keys: pairs of a build column and a probe column, each of the same Arrow type. Without keys, all pairs
-    /// match.
+    /// The keys: pairs of a build column and a probe column, each of the same Arrow type or two signed integers.
+    /// Without keys, all pairs match.
     pub on: Vec<(usize, usize)>,
     /// Whether NULL equals NULL in a key (`IS NOT DISTINCT FROM`). Otherwise NULL equals nothing.
     pub nulls_equal: bool,
@@ -81,6 +83,8 @@ pub struct JoinRequest {
     /// columns of a pair. It is evaluated only for pairs with equal keys, and under `null_aware` also for pairs whose
     /// keys may be equal.
     pub residual: Option<Arc<dyn VectorFunction>>,
+    /// Bounds that pairs meet because of `residual`, if there are no keys.
+    pub bounds: Vec<JoinBound>,
     /// The columns of the result, as positions in the columns of a pair. They must be columns of one side only if the
     /// kind returns only that side.
     pub output: Vec<usize>,

@@ -1,7 +1,7 @@
 //! `row_number() OVER ()`: numbers the rows in the order in which they come.
 //!
-//! The workers take the numbers from a shared counter, so no row is kept. If the input is ordered, one share has all its
-//! rows, and the numbers follow the order.
+//! The workers take the numbers from a shared counter, so no row is kept. If the input is ordered, one share has all
+//! its rows, and the numbers follow the order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -38,8 +38,8 @@ pub(crate) fn are_ordered(kind: &DataType) -> bool {
     width_of(kind) == Some(Width::Narrow) && !matches!(kind, DataType::Interval(_))
 }
 
-/// Whether the numbers of values of two types are equal exactly if the values are. Signed integers have the same numbers
-/// in all widths.
+/// Whether the numbers of values of two types are equal exactly if the values are. Signed integers have the same
+/// numbers in all widths.
 pub(crate) fn have_same_numbers(one: &DataType, other: &DataType) -> bool {
     one == other || (one.is_signed_integer() && other.is_signed_integer())
 }

@@ -331,6 +331,7 @@ impl Builder {
             on: join.on.clone(),
             nulls_equal: join.nulls_equal,
             residual: join.condition.map(|condition| self.function(condition)),
+            bounds: join.bounds.clone(),
             output: join.output.iter().copied().filter(|column| *column < join.columns()).collect(),
             schema: with_nulls(&join.schema),
             batch_rows: self.batch_rows,

@@ -124,6 +124,7 @@ fn join_request(left: &Schema, right: &Schema, request: OrderedJoinRequest) -> R
         on: on.into_iter().map(|(left, right)| (right, left)).collect(),
         nulls_equal,
         residual: None,
+        bounds: Vec::new(),
         output: output.into_iter().map(in_pair).collect(),
         schema,
         batch_rows: request.batch_rows,

@@ -40,7 +40,7 @@ pub use group::{Aggregate, AggregateOrder, Expr, Group, GroupKey, is_key_kind};
 pub use item_function::ItemFunction;
 pub use logical::{ColumnId, ColumnNames, Logical, LogicalQuery};
 pub use node::{
-    Expand, Foreign, Join, JoinKind, KeySet, Latest, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
+    Expand, Foreign, Join, JoinBound, JoinKind, KeySet, Latest, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
 pub use ordered_join::{BoundOrigin, OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
 pub use predicate::{CompareOp, ComputedCondition, ConditionInput, Predicate};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{Expr, Fill, Group, OrderedJoin, Predicate, Window};
+use crate::{CompareOp, Expr, Fill, Group, OrderedJoin, Predicate, Window};
 
 /// An operator and its inputs.
 #[derive(Clone, Debug)]
@@ -271,7 +271,8 @@ pub struct Join {
     pub probe: Arc<Node>,
     /// Which rows are given.
     pub kind: JoinKind,
-    /// The keys: pairs of a column of `build` and a column of `probe`, which must have the same type or be signed integers.
+    /// The keys: pairs of a column of `build` and a column of `probe`, which must have the same type or be signed
+    /// integers.
     pub on: Vec<(usize, usize)>,
     /// Whether NULL equals NULL.
     pub nulls_equal: bool,
@@ -279,12 +280,26 @@ pub struct Join {
     pub null_aware: bool,
     /// A further condition, over the columns of `build` followed by those of `probe`.
     pub condition: Option<Expr>,
+    /// Bounds that every pair meets because of the condition, if there are no keys. They need not be all of them.
+    pub bounds: Vec<JoinBound>,
     /// The columns of the result, as positions in the columns of `build` followed by those of `probe`.
     pub output: Vec<usize>,
     /// Estimated rows of the result, if a join order was chosen by it.
     pub rows: Option<f64>,
     /// The result.
     pub schema: SchemaRef,
+}
+
+/// A comparison of a column of the build side with one of the probe side, which have the same type or are signed
+/// integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinBound {
+    /// A column of the build side.
+    pub build: usize,
+    /// How the column of the build side compares with the one of the probe side. It is no equality.
+    pub op: CompareOp,
+    /// A column of the probe side.
+    pub probe: usize,
 }
 
 /// Which rows a join gives. Two rows match if their keys are equal and the condition is true for the pair.

@@ -332,7 +332,11 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
         JoinKind::ProbeTruth => "truth (second)",
         JoinKind::ProbeSingle => "single (second)",
     };
-    let operator = if on.is_empty() { "Loop join" } else { "Hash join" };
+    let operator = match (on.is_empty(), join.bounds.is_empty()) {
+        (false, _) => "Hash join",
+        (true, false) => "Range join",
+        (true, true) => "Loop join",
+    };
     let mut line = format!("{operator}: {kind}");
     if !on.is_empty() {
         line += &format!(", on [{}]", on.join(", "));

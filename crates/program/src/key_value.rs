@@ -9,9 +9,9 @@
 //! SMALLINT column   = 1e6   nothing      > 1e6           nothing   < 1e6           all values
 //! ```
 //!
-//! NULL equals nothing, unless a condition such as `IS NULL` looks it up, and no value is on either side of it. For some
-//! pairs of types the general engine rounds before it compares, for example for a BIGINT and a DOUBLE. We leave those to
-//! it.
+//! NULL equals nothing, unless a condition such as `IS NULL` looks it up, and no value is on either side of it. For
+//! some pairs of types the general engine rounds before it compares, for example for a BIGINT and a DOUBLE. We leave
+//! those to it.
 
 use std::ops::Bound;
 

@@ -2,8 +2,8 @@
 //!
 //! If the access does not give the order that the statement asks for, the rows are collected. With a LIMIT, the
 //! collection is sorted and cut back to the limit each time it holds twice as many rows, so its size stays
-//! bounded. If the access gives a part of the order, collecting ends at the first row after that part of the last wanted
-//! row.
+//! bounded. If the access gives a part of the order, collecting ends at the first row after that part of the last
+//! wanted row.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! | step | file |
 //! |---|---|
 //! | shared subplans are kept in a table | `context.rs` |
-//! | expressions are simplified, comparisons get the types of their columns | `simplify.rs`, `narrow.rs`, `thresholds.rs` |
+//! | expressions are simplified, comparisons are of columns | `simplify.rs`, `narrow.rs`, `thresholds.rs` |
 //! | subqueries in expressions become joins | `subquery.rs` |
 //! | correlated conditions are pulled out of the right sides of joins | `pull_up.rs` |
 //! | the remaining correlation is removed with domains | `domain.rs` |
@@ -66,8 +66,8 @@ pub enum Executor {
     Program,
 }
 
-/// Optimizes a query for the engine: removes subqueries in expressions and correlation, pushes conditions and columns down to the
-/// scans, and puts joins in a good order.
+/// Optimizes a query for the engine: removes subqueries in expressions and correlation, pushes conditions and columns
+/// down to the scans, and puts joins in a good order.
 pub fn optimize(query: &mut BoundQuery) -> Result<()> {
     optimize_until(query, Executor::Engine, &|| Ok(()))
 }

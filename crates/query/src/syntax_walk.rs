@@ -1,8 +1,8 @@
 //! Walks over the parser's syntax trees.
 //!
 //! The compiler generates the parser's walk for every type of visitor, each time for all types of nodes: 230,000 lines
-//! of its intermediate code. With our visitors that was more than half of the code of two crates. So all of them must go
-//! through [`SyntaxTree`], whose walks are generated once, in this crate.
+//! of its intermediate code. With our visitors that was more than half of the code of two crates. So all of them must
+//! go through [`SyntaxTree`], whose walks are generated once, in this crate.
 
 use std::ops::ControlFlow;
 

@@ -436,8 +436,8 @@ impl Connection {
         self.session.append_schema(schema, table, columns)
     }
 
-    /// Returns the query of the rows that `COPY table TO` writes: those of all columns except generated ones. `table` is
-    /// the name as SQL has it.
+    /// Returns the query of the rows that `COPY table TO` writes: those of all columns except generated ones. `table`
+    /// is the name as SQL has it.
     pub fn copied_rows(&mut self, table: &str) -> Result<String> {
         self.session.copied_rows(table)
     }

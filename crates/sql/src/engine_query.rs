@@ -36,8 +36,8 @@ use crate::statement_cache::CachedPlan;
 pub(crate) struct PlannedQuery(BoundQuery);
 
 impl PlannedQuery {
-    /// Binds `query` and optimizes it for the engine. `kinds` are the types of its parameters, the type NULL for a parameter whose value
-    /// is NULL.
+    /// Binds `query` and optimizes it for the engine. `kinds` are the types of its parameters, the type NULL for a
+    /// parameter whose value is NULL.
     pub(crate) fn new(
         context: &Arc<StatementContext>,
         query: &ast::Query,

@@ -146,8 +146,8 @@ impl SessionObjects {
         self.hidden_parts.insert(name.to_owned());
     }
 
-    /// Returns the function of the variable that `arguments` name, and the type of its value. A variable that is not set
-    /// is NULL.
+    /// Returns the function of the variable that `arguments` name, and the type of its value. A variable that is not
+    /// set is NULL.
     pub(crate) fn variable(&self, arguments: &[Option<Constant>]) -> Result<(Arc<dyn DynamicFunction>, SqlType)> {
         let [Some(name)] = arguments else {
             let what = format!("{VARIABLE_FUNCTION} takes the name of a variable as a text: {VARIABLE_FUNCTION}('x')");

@@ -16,9 +16,9 @@
 //! places. The versions in memory have all changes that the base does not have yet. Before a checkpoint lets the
 //! versions be dropped, it notes their keys with the copy ([`ColumnCopies::note_changes`]).
 //!
-//! A table gets a copy when queries have read all of its rows [`READS_MIN`] times. It gets another one when queries have
-//! met that number of changed rows beside the copy, or when too many rows have changed. While rows change so fast that
-//! a copy would soon be of no use, we make none.
+//! A table gets a copy when queries have read all of its rows [`READS_MIN`] times. It gets another one when queries
+//! have met that number of changed rows beside the copy, or when too many rows have changed. While rows change so fast
+//! that a copy would soon be of no use, we make none.
 //!
 //! A copy has all columns of fixed width, and those others that queries have read: texts, blobs and nested values take
 //! most of the time and space of a copy, and few queries read them.
@@ -61,8 +61,8 @@ const FAILURES_MAX: u32 = 10;
 /// first query that sees the change. After that it takes memory.
 const CHANGED_SHARE: u64 = 16;
 
-/// A copy is made only if queries can read it this many times before it is of no use, at the present pace of changes: it
-/// must save the time that it takes.
+/// A copy is made only if queries can read it this many times before it is of no use, at the present pace of changes:
+/// it must save the time that it takes.
 const READS_OF_COPY_MIN: u64 = 10;
 
 /// The time for which a reader waits for a copy, where readers wait at all.

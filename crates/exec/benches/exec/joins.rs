@@ -20,6 +20,7 @@ fn join(build: Arc<Memory>, probe: Arc<Memory>, kind: JoinKind) -> Arc<dyn Batch
         on: vec![(0, 0)],
         nulls_equal: false,
         residual: None,
+        bounds: Vec::new(),
         output: vec![3],
         schema: Arc::new(Schema::new(vec![Field::new("few", KINDS[column::FEW].arrow(), true)])),
         batch_rows: BATCH_ROWS,

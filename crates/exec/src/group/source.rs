@@ -393,8 +393,8 @@ impl GroupBy {
         gatherer.add(&rows)
     }
 
-    /// Adds all rows of a block to the only group. Extremes of a column are computed from its zone map if that has them.
-    /// A part that reads only a column with a value list is computed from the list, and the others are computed
+    /// Adds all rows of a block to the only group. Extremes of a column are computed from its zone map if that has
+    /// them. A part that reads only a column with a value list is computed from the list, and the others are computed
     /// together, so that each column is read once.
     fn read_by_lists(&self, source: &dyn TableSource, block: &Arc<Block>, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let (table, states) = (source.table(), &self.recipe.states);

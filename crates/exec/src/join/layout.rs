@@ -2,8 +2,10 @@
 
 use arrow::datatypes::{DataType, Schema};
 use rowmill_base::{Error, Result};
+use rowmill_plan::JoinBound;
 
-use super::JoinRequest;
+use super::range_rows::is_searchable;
+use super::{JoinKind, JoinRequest};
 use crate::numbers::have_same_numbers;
 use crate::ordered_join::OrderedLayout;
 
@@ -37,6 +39,8 @@ pub(super) struct JoinLayout {
     pub(super) output: Vec<(PairColumnOrigin, DataType)>,
     /// The columns that the condition reads, with their types.
     pub(super) residual: Vec<(PairColumnOrigin, DataType)>,
+    /// The bounds of a join without keys. Their build columns are positions in [`JoinLayout::stored`].
+    pub(super) bounds: Vec<JoinBound>,
     /// The columns that the order of the build side reads, if the join is an ordered one.
     pub(super) ordered: Option<OrderedLayout>,
 }
@@ -55,11 +59,22 @@ impl JoinLayout {
             key_kinds: request.on.iter().map(|(_, column)| probe.field(*column).data_type().clone()).collect(),
             output: Vec::new(),
             residual: Vec::new(),
+            bounds: Vec::new(),
             ordered: None,
         };
         let residual = request.residual.as_ref().map_or(&[][..], |residual| residual.columns());
         layout.output = layout.origins(&request.output, build, probe);
         layout.residual = layout.origins(residual, build, probe);
+        // A truth or a mark of NOT IN also needs the pairs for which the condition is NULL.
+        if request.on.is_empty() && request.kind != JoinKind::ProbeTruth && !request.null_aware {
+            for bound in &request.bounds {
+                let kinds = (build.field(bound.build).data_type(), probe.field(bound.probe).data_type());
+                if is_searchable(kinds.0, kinds.1) {
+                    let stored = layout.stored_place(bound.build, build);
+                    layout.bounds.push(JoinBound { build: stored, ..*bound });
+                }
+            }
+        }
         if let Some(ordered) = &request.ordered {
             let mut stored = |column: usize| layout.stored_place(column, build);
             layout.ordered = Some(OrderedLayout {
@@ -76,6 +91,7 @@ impl JoinLayout {
         };
         layout.probe_used = layout.output.iter().chain(&layout.residual).filter_map(of_probe).collect();
         layout.probe_used.extend(&layout.probe_keys);
+        layout.probe_used.extend(layout.bounds.iter().map(|bound| bound.probe));
         layout.probe_used.extend(request.ordered.iter().flat_map(|ordered| ordered.left_columns()));
         layout.probe_used.sort_unstable();
         layout.probe_used.dedup();
@@ -127,6 +143,11 @@ fn check(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<()> {
         let kinds = (build.field(*of_build).data_type(), probe.field(*of_probe).data_type());
         if !have_same_numbers(kinds.0, kinds.1) {
             return wrong(format!("a key of {} compared with one of {}", kinds.0, kinds.1));
+        }
+    }
+    for bound in &request.bounds {
+        if bound.build >= builds || bound.probe >= probes {
+            return wrong(format!("a bound of {} and {} of {builds} and {probes} columns", bound.build, bound.probe));
         }
     }
     let residual = request.residual.as_ref().map_or(&[][..], |residual| residual.columns());

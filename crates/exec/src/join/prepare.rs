@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::ArrayRef;
-use rowmill_base::{Reservation, Result};
+use rowmill_base::{ErrorKind, Reservation, Result};
 
 use super::columns::PartColumn;
 use super::exact_words::ExactWords;
@@ -15,6 +15,7 @@ use super::layout::PairColumnOrigin;
 use super::long_keys::LongKeys;
 use super::marks::Marks;
 use super::packing::{NO_KEY, PackScratch};
+use super::range_rows::RangeRows;
 use super::spill::Stages;
 use super::{HashJoin, OWNER};
 use crate::key_filter::KeyFilter;
@@ -84,6 +85,8 @@ pub(super) struct Built {
     pub(super) stored: Arc<StoredBuild>,
     /// `None` if all rows match by their keys.
     pub(super) index: Option<Index>,
+    /// The rows in the order of a column, if the join has no keys but bounds.
+    pub(super) range_rows: Option<RangeRows>,
     /// The rows in order, if the join is an ordered one.
     pub(super) ordered: Option<OrderedRows>,
     /// The marks of rows with a match, if the kind of the join needs them.
@@ -420,6 +423,12 @@ impl HashJoin {
             }
             _ => Some(Index::new(gathered.partitioning, tables, &prepared.list_starts, &mut rest)?),
         };
+        let column = |place: usize| Arc::clone(&stored.columns[place].values);
+        let range_rows = match RangeRows::new(&self.layout.bounds, column, &mut rest) {
+            // Comparing all rows needs no memory, and gives the same result.
+            Err(error) if error.kind() == ErrorKind::MemoryLimit => None,
+            range_rows => range_rows?,
+        };
         let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
         memory.push(rest);
         self.mark_by_whole(&stored, marks.as_ref());
@@ -428,6 +437,14 @@ impl HashJoin {
         let tables: u64 = memory.iter().map(Reservation::bytes).sum();
         // We count only memory that stays: the gathered parts are dropped after this step.
         self.metrics.build_bytes.store(columns + stored.memory.bytes() + tables + of_order, Ordering::Relaxed);
-        Ok(Built { stored, index, ordered, marks, null_rows_marked: AtomicBool::new(false), _memory: memory })
+        Ok(Built {
+            stored,
+            index,
+            range_rows,
+            ordered,
+            marks,
+            null_rows_marked: AtomicBool::new(false),
+            _memory: memory,
+        })
     }
 }

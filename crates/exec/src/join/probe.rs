@@ -13,6 +13,7 @@
 //! remaining    rows that are returned because they have a match, or because they have none
 //! ```
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
@@ -80,6 +81,8 @@ pub(super) struct Slice {
     entries: Vec<u32>,
     /// The number of rows of each entry. Empty if keys are unique.
     counts: Vec<u32>,
+    /// The places of the build rows that each row may match, if the join has no keys but bounds.
+    ranges: Vec<Range<u32>>,
     /// Whether a match of each row was found so far.
     pub(super) matched: Vec<bool>,
     /// Whether each row may have a match by `IN`.
@@ -211,7 +214,12 @@ impl Prober {
     /// Finds the entry of each row in the index.
     fn look_up(&mut self) -> Result<()> {
         let Prober { join, built, slice, firsts, pack, memo, .. } = self;
-        let Some(index) = &built.index else { return Ok(()) };
+        let Some(index) = &built.index else {
+            if let Some(rows) = &built.range_rows {
+                slice.ranges = rows.ranges(slice.rows, |column| Arc::clone(&slice.columns[column]))?;
+            }
+            return Ok(());
+        };
         let keys: Vec<ArrayRef> = join.layout.probe_keys.iter().map(|key| Arc::clone(&slice.columns[*key])).collect();
         if let Some(memo) = memo.as_mut().filter(|memo| memo.is_useful())
             && let Some(texts) = ViewedTexts::of(&keys[0])
@@ -384,7 +392,10 @@ impl Prober {
                     (Some(rows), Some(ranges)) => &rows.rows()[ranges.of(row)],
                     _ => index.rows(&slice.entries[row], slice.count(row)),
                 }),
-                None => Candidates::All(self.built.stored.rows),
+                None => match &self.built.range_rows {
+                    Some(rows) => Candidates::Rows(rows.rows(&slice.ranges[row])),
+                    None => Candidates::All(self.built.stored.rows),
+                },
             });
             let (mut pairs, cursor) = pairs;
             self.slice.cursor = cursor;

@@ -135,6 +135,7 @@ fn intervals_and_structs_are_join_keys() {
             nulls_equal: false,
             null_aware: false,
             condition: None,
+            bounds: Vec::new(),
             output: vec![1, 3],
             rows: None,
             schema: Arc::new(Schema::new(fields.to_vec())),

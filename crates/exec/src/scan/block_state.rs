@@ -444,7 +444,8 @@ pub(crate) struct IntegerSpanList {
 }
 
 impl IntegerSpanList {
-    /// The list of a chunk. `None` if the chunk has NULLs or other types, or if there are more than `values_max` values.
+    /// The list of a chunk. `None` if the chunk has NULLs or other types, or if there are more than `values_max`
+    /// values.
     pub(crate) fn of(chunk: &Chunk, values_max: usize) -> Result<Option<IntegerSpanList>> {
         if chunk.null_count() > 0 {
             return Ok(None);

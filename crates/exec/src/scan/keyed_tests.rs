@@ -360,6 +360,7 @@ fn plans_over_a_key_read_few_rows() {
             nulls_equal: false,
             null_aware: false,
             condition: None,
+            bounds: Vec::new(),
             output: if is_probe { vec![0, 2] } else { vec![2, 1] },
             rows: None,
             schema: Arc::new(Schema::new(fields.clone())),

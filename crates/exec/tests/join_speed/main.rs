@@ -85,6 +85,7 @@ fn run(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, kind: JoinKind)
         on: vec![(0, 0)],
         nulls_equal: false,
         residual: None,
+        bounds: Vec::new(),
         schema: Arc::new(Schema::new(fields[..output.len()].to_vec())),
         output,
         batch_rows: BATCH_ROWS,

@@ -42,9 +42,9 @@ fn is_time(kind: &DataType) -> bool {
     matches!(kind, DataType::Timestamp(..) | DataType::Date32)
 }
 
-/// Returns the number that stands for the least value of column 0 for which `condition` is true, where the condition is false for all smaller
-/// values and true for all greater ones. The column must be an integer, a date or a timestamp; [`value_of_number`] has
-/// its value. Returns `None` if the condition is true for no value, or if an evaluation fails.
+/// Returns the least value of column 0 for which `condition` is true, as a number for [`value_of_number`]. The
+/// condition must be false for all smaller values and true for all greater ones. The column must be an integer, a date
+/// or a timestamp. Returns `None` if the condition is true for no value, or if an evaluation fails.
 pub fn threshold(condition: &ScalarExpr, kind: &DataType) -> Option<i128> {
     let evaluator = Evaluator::new(condition).ok()?;
     let (mut low, most) = stored_bounds(kind)?;
@@ -66,12 +66,12 @@ pub fn threshold(condition: &ScalarExpr, kind: &DataType) -> Option<i128> {
     (low <= most).then_some(low)
 }
 
-/// Returns the value of an integer, date or timestamp for which a number stands, or `None` for other types.
+/// Returns the integer, date or timestamp that is stored as a number, or `None` for other types.
 pub fn value_of_number(kind: &DataType, number: i128) -> Option<Constant> {
     Some(Constant::new(values_of(kind, &[number])?))
 }
 
-/// The least and the greatest number that stands for a value of a type.
+/// The least and the greatest number that is stored for a value of a type.
 fn stored_bounds(kind: &DataType) -> Option<(i128, i128)> {
     match kind {
         DataType::Timestamp(_, None) => integer_bounds(&DataType::Int64),
@@ -80,7 +80,7 @@ fn stored_bounds(kind: &DataType) -> Option<(i128, i128)> {
     }
 }
 
-/// The values of a type for which these numbers stand.
+/// The values of a type that are stored as these numbers.
 fn values_of(kind: &DataType, numbers: &[i128]) -> Option<ArrayRef> {
     let numbers: ArrayRef = match kind {
         DataType::Date32 => Arc::new(numbers.iter().map(|number| *number as i32).collect::<Int32Array>()),

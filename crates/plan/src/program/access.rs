@@ -7,7 +7,8 @@ use super::Scalar;
 /// Rows of a keyed table, found by the primary key or by an index and given in the order of that key.
 ///
 /// Scalars are compared with key columns as SQL compares them. A scalar finds nothing if it is NULL, other than at the
-/// places of `nulls`, or if no value of the column's type equals it. The key of an index is its columns followed by those of the primary key.
+/// places of `nulls`, or if no value of the column's type equals it. The key of an index is its columns followed by
+/// those of the primary key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// The table.

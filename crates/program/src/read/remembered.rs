@@ -1,7 +1,7 @@
 //! The rows that nested reads gave for earlier outer rows.
 //!
-//! Many outer rows often have few different values, for example the kinds of a member's entries. So from some runs on we
-//! keep the rows of each run with the outer values that it had. If few look-ups find their values, we stop, because
+//! Many outer rows often have few different values, for example the kinds of a member's entries. So from some runs on
+//! we keep the rows of each run with the outer values that it had. If few look-ups find their values, we stop, because
 //! each of them has a cost and saves no read.
 
 use std::collections::HashMap;

@@ -15,9 +15,7 @@ use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::time_buckets::{BucketRule, TimeBuckets};
 use rowmill_expr::{fold, functions, typing};
-use rowmill_plan::logical::{
-    AggregateCall, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, WindowFrame,
-};
+use rowmill_plan::logical::{LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, WindowFrame};
 use rowmill_plan::{ColumnId, CompareOp, Constant, FillMode, FilledBuckets, Logical, LogicalFill, ScalarExpr};
 use sqlparser::ast::{Expr, Function, Ident, Value};
 use std::sync::Arc;
@@ -31,6 +29,7 @@ use super::projection::SelectedItem;
 use super::query::filter;
 use super::scope::PendingWindow;
 use super::walk::{free_columns, rewrite_deep, window_exprs_mut};
+use crate::optimizer::facts::plain_call;
 
 /// The timestamp that a date is converted to.
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -218,16 +217,7 @@ impl Binder<'_> {
     fn first_time(&mut self, plan: &mut Logical, time: &ScalarExpr) -> ScalarExpr {
         let kind = time.kind.clone();
         let id = self.add_column("first", kind.clone());
-        let call = AggregateCall {
-            function: rowmill_exec::aggregate::find("min").expect("the aggregate exists"),
-            arguments: vec![time.clone()],
-            parameter: None,
-            distinct: false,
-            order: Vec::new(),
-            skips_nulls: false,
-            filter: None,
-            kind,
-        };
+        let call = plain_call("min", vec![time.clone()], kind);
         let input = std::mem::replace(plan, Logical::one_row());
         let function = LogicalWindowFunction::Aggregate(call);
         *plan = Logical::Window(LogicalWindow {

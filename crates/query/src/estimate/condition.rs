@@ -165,9 +165,11 @@ impl Estimator<'_> {
         };
         let whole = ((greatest - least) / per_day / days).ceil() + 1.0;
         // We assume that conditions on the date leave the same share of the periods as of the dates.
-        let all = facts.distinct(column)?;
-        let left = self.distinct_count(input, positions(date.as_column()?)?);
-        Some((whole * (left / all.max(1.0)).min(1.0)).max(1.0))
+        let left = match facts.distinct(column) {
+            Some(all) => self.distinct_count(input, positions(date.as_column()?)?) / all.max(1.0),
+            None => 1.0,
+        };
+        Some((whole * left.min(1.0)).max(1.0))
     }
 }
 

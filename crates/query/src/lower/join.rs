@@ -274,6 +274,7 @@ impl Lowerer<'_> {
         build: LoweredRelation,
         probe: LoweredRelation,
     ) -> Result<LoweredRelation> {
+        let (build, probe, bounds) = self.with_bounds(&spec, build, probe)?;
         let position =
             |relation: &LoweredRelation, id: ColumnId| relation.position(id).expect("a key is a column of its side");
         let on: Vec<(usize, usize)> = spec
@@ -307,11 +308,48 @@ impl Lowerer<'_> {
             nulls_equal: spec.nulls_equal,
             null_aware: spec.null_aware,
             condition,
+            bounds,
             output,
             rows: spec.rows,
             schema: self.schema(&ids),
         };
         Ok(LoweredRelation::new(Node::Join(node), ids))
+    }
+
+    /// Finds the bounds of a join without keys, and adds the columns that they compare to its sides. The first bound is
+    /// of the column of the build side that has a lower and an upper bound, if there is one.
+    fn with_bounds(
+        &mut self,
+        spec: &JoinSpec,
+        build: LoweredRelation,
+        probe: LoweredRelation,
+    ) -> Result<(LoweredRelation, LoweredRelation, Vec<plan::JoinBound>)> {
+        let mut compared: Vec<(ScalarExpr, CompareOp, ScalarExpr)> = Vec::new();
+        for condition in spec.conditions.iter().filter(|_| spec.on.is_empty()) {
+            let ExprOp::Compare(op, pair) = &condition.op else { continue };
+            if matches!(op, CompareOp::Equal | CompareOp::NotEqual) || can_fail(condition) {
+                continue;
+            }
+            let Some(of_sides) = sides(&pair[0], &pair[1], &build, &probe) else { continue };
+            let op = if of_sides.0 == pair[0] { *op } else { op.flipped() };
+            let (of_build, of_probe) = without_widening(of_sides);
+            compared.push((of_build, op, of_probe));
+        }
+        let is_double = |of_build: &ScalarExpr| compared.iter().filter(|(other, ..)| other == of_build).count() > 1;
+        if let Some(first) = compared.iter().position(|(of_build, ..)| is_double(of_build)) {
+            compared.swap(0, first);
+        }
+        let of_build: Vec<ScalarExpr> = compared.iter().map(|(expr, ..)| expr.clone()).collect();
+        let of_probe: Vec<ScalarExpr> = compared.iter().map(|(.., expr)| expr.clone()).collect();
+        let (build, of_build) = self.with_columns(build, &of_build)?;
+        let (probe, of_probe) = self.with_columns(probe, &of_probe)?;
+        let place = |relation: &LoweredRelation, id: ColumnId| relation.position(id).expect("a column was added");
+        let bound =
+            |((of_build, of_probe), (_, op, _)): ((&ColumnId, &ColumnId), &(ScalarExpr, CompareOp, ScalarExpr))| {
+                plan::JoinBound { build: place(&build, *of_build), op: *op, probe: place(&probe, *of_probe) }
+            };
+        let bounds = of_build.iter().zip(&of_probe).zip(&compared).map(bound).collect();
+        Ok((build, probe, bounds))
     }
 
     /// Removes the columns of a join that are not needed.

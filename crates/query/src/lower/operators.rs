@@ -19,9 +19,9 @@ use crate::column_set::{ColumnSet, columns_of};
 /// The rows that we assume for a source that does not know its number of rows.
 const ROWS_OF_A_SOURCE: u64 = 100_000;
 
-/// The share of rows from which a condition on several columns is left to a filter, if other columns are read and all of
-/// them are numbers. With `l_commitdate < l_receiptdate`, true for 63 % of the rows, queries 4, 12 and 21 of TPC-H take
-/// 7 to 13 % longer if the scan computes it.
+/// The share of rows from which a condition on several columns is left to a filter, if other columns are read and all
+/// of them are numbers. With `l_commitdate < l_receiptdate`, true for 63 % of the rows, queries 4, 12 and 21 of TPC-H
+/// take 7 to 13 % longer if the scan computes it.
 const DENSE_SHARE: f64 = 0.4;
 
 /// Terms at most of an expression that waits for its readers.

@@ -26,9 +26,9 @@ use crate::optimizer::walk::{add_named, exprs, renumber, substitute};
 /// With fewer rows than this a window takes about as long as planning another way.
 const ROWS_MIN: f64 = 50_000.0;
 
-/// The least average number of rows of a partition. For 10 million rows in partitions of 100,000, of 100, of 20 and of 7
-/// rows, a window takes 639, 344, 301 and 229 ms, and the grouping and the join take 70, 134, 291 and 203 ms. A window
-/// can spill its rows part by part, so it should keep those of small partitions.
+/// The least average number of rows of a partition. For 10 million rows in partitions of 100,000, of 100, of 20 and of
+/// 7 rows, a window takes 639, 344, 301 and 229 ms, and the grouping and the join take 70, 134, 291 and 203 ms. A
+/// window can spill its rows part by part, so it should keep those of small partitions.
 const PARTITION_ROWS_MIN: f64 = 16.0;
 
 impl Lowerer<'_> {
@@ -84,8 +84,8 @@ impl Lowerer<'_> {
         Ok(Some(self.lower(&join, needed)?))
     }
 
-    /// For each expression of a partition, whether it may be NULL. Returns `None` if there are few rows, or if partitions
-    /// have few of them.
+    /// For each expression of a partition, whether it may be NULL. Returns `None` if there are few rows, or if
+    /// partitions have few of them.
     fn large_partitions(
         &mut self,
         rows: &Logical,

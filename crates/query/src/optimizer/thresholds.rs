@@ -176,7 +176,7 @@ mod tests {
             "t >= DATE '2020-01-01' AND t < DATE '2021-01-01' OR t >= DATE '2023-01-01' AND t < DATE '2025-01-01'";
         assert_eq!(shown(ScalarExpr::new(DataType::Boolean, of_years)), ranges);
 
-        // No date has such a year, and months begin anew each year.
+        // No date has such a year, and months begin again each year.
         for (field, number) in [("year", "6000000"), ("month", "5")] {
             let field = of_field("date_part", field, &DataType::Date32);
             let condition = ScalarExpr::compare(field, CompareOp::Equal, value(&DataType::Int32, number));

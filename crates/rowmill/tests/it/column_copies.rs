@@ -10,10 +10,12 @@ fn database() -> (Database, Connection) {
     let mut connection = database.connect().unwrap();
     connection
         .execute_batch(
-            "CREATE TABLE items (id INTEGER, line INTEGER, part INTEGER, price DOUBLE, note TEXT, PRIMARY KEY (id, line));
+            "CREATE TABLE items (id INTEGER, line INTEGER, part INTEGER, price DOUBLE, note TEXT,
+                                 PRIMARY KEY (id, line));
              CREATE INDEX by_part ON items (part);
              CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER);
-             INSERT INTO items SELECT n // 4, n % 4, n % 1000, n / 7.0, 'note ' || n % 11 FROM generate_series(0, 39999) AS t(n);
+             INSERT INTO items SELECT n // 4, n % 4, n % 1000, n / 7.0, 'note ' || n % 11
+             FROM generate_series(0, 39999) AS t(n);
              INSERT INTO orders SELECT n, n % 500 FROM generate_series(0, 9999) AS t(n);
              ANALYZE",
         )

@@ -52,7 +52,8 @@ use std::path::PathBuf;
 
 use rowmill_allocator::CountingAllocator;
 
-// The allocator of the shell and the server. The tests take a tenth less of user time with it than with the C library's.
+// The allocator of the shell and the server. The tests take a tenth less of user time with it than with the C
+// library's.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 

@@ -32,8 +32,8 @@ const ROWS_AT_ONCE: usize = 1 << 12;
 /// twice as much for the columns that are being encoded.
 const GATHERED_SHARE: u64 = 16;
 
-/// After this number of steps from one commit to a later one, the changed rows are read again as one run. With few runs,
-/// rows that changed again and again take no memory. We have not measured other numbers.
+/// After this number of steps from one commit to a later one, the changed rows are read again as one run. With few
+/// runs, rows that changed again and again take no memory. We have not measured other numbers.
 const RUNS_MAX: usize = 8;
 
 /// The keys of a copy, which stay in memory, may take one part in this many of the memory limit.

@@ -69,8 +69,8 @@ impl Transaction {
         lost
     }
 
-    /// Claims the key of a row without waiting. Returns whether no other transaction has it. A transaction that does not
-    /// wait for rows keeps no claim.
+    /// Claims the key of a row without waiting. Returns whether no other transaction has it. A transaction that does
+    /// not wait for rows keeps no claim.
     pub fn try_claim(&mut self, key: &[u8]) -> bool {
         match &mut self.claimant {
             Some(claimant) => claimant.claim(key).is_ok(),

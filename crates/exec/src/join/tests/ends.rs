@@ -37,6 +37,7 @@ fn request(kind: JoinKind) -> JoinRequest {
         on: vec![(0, 0)],
         nulls_equal: false,
         residual: None,
+        bounds: Vec::new(),
         output: vec![0, 1],
         schema: schema(2),
         batch_rows: 1_000,

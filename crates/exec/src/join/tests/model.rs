@@ -257,6 +257,7 @@ impl JoinCase {
             on: (0..self.keys.len()).map(|key| (key, key)).collect(),
             nulls_equal: self.nulls_equal,
             residual: self.residual.then(|| Arc::new(residual) as Arc<dyn VectorFunction>),
+            bounds: Vec::new(),
             output: self.output(),
             schema: self.schema(),
             batch_rows: self.batch_rows,

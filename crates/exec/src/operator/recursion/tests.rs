@@ -43,6 +43,7 @@ fn join(build: Arc<Node>, probe: Arc<Node>, output: &[usize]) -> Arc<Node> {
         nulls_equal: false,
         null_aware: false,
         condition: None,
+        bounds: Vec::new(),
         output: output.to_vec(),
         rows: None,
         schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),

@@ -38,7 +38,7 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![DataType::Utf8View, kind], result })
 }
 
-/// The value, if the field grows with time and does not begin anew.
+/// The place of the value, if the field never falls while time goes on.
 fn ascending_argument(arguments: &[ScalarExpr]) -> Option<usize> {
     let field = TimeField::named(arguments.first()?.as_constant()?.as_text()?)?;
     let is_time = matches!(arguments.get(1)?.kind, DataType::Date32 | DataType::Timestamp(..));

@@ -1,8 +1,8 @@
 //! Intervals by a pattern of PostgreSQL, for `to_char`.
 //!
 //! An interval has months, days and a time. They are not carried into each other: for example,
-//! `to_char(INTERVAL '26 hours', 'HH24:MI')` is `26:00`. Parts of a calendar, such as names of months and weekdays, have
-//! no meaning for it.
+//! `to_char(INTERVAL '26 hours', 'HH24:MI')` is `26:00`. Parts of a calendar, such as names of months and weekdays,
+//! have no meaning for it.
 
 use std::sync::Arc;
 

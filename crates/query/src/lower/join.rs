@@ -327,7 +327,9 @@ impl Lowerer<'_> {
         let mut compared: Vec<(ScalarExpr, CompareOp, ScalarExpr)> = Vec::new();
         for condition in spec.conditions.iter().filter(|_| spec.on.is_empty()) {
             let ExprOp::Compare(op, pair) = &condition.op else { continue };
-            if matches!(op, CompareOp::Equal | CompareOp::NotEqual) || can_fail(condition) {
+            let is_bound = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+            // The bound is computed for each row of a side, and the condition once more for each pair.
+            if !is_bound || can_fail(condition) || condition.volatility() == Volatility::Volatile {
                 continue;
             }
             let Some(of_sides) = sides(&pair[0], &pair[1], &build, &probe) else { continue };

@@ -225,16 +225,15 @@ impl HashJoin {
         // The keys of both sides are equal in every pair, so a filter on one key also holds for the other. A filter is
         // for values of one type, but integers of different widths can be keys.
         if kind == JoinKind::Inner {
-            let kind_of =
-                |source: &Arc<dyn BatchSource>, column: usize| source.schema().field(column).data_type().clone();
-            sources.extend(self.request.on.iter().filter_map(|(build, probe)| {
-                let have_same_kind = kind_of(&self.build, *build) == kind_of(&self.probe, *probe);
-                match is_build {
-                    _ if !have_same_kind => None,
-                    true if *build == column => Some((&self.probe, *probe)),
-                    false if *probe == column => Some((&self.build, *build)),
-                    _ => None,
-                }
+            let (of_build, of_probe) = (self.build.schema(), self.probe.schema());
+            let have_same_kind = |(build, probe): &&(usize, usize)| {
+                of_build.field(*build).data_type() == of_probe.field(*probe).data_type()
+            };
+            let pairs = self.request.on.iter().filter(have_same_kind);
+            sources.extend(pairs.filter_map(|(build, probe)| match is_build {
+                true if *build == column => Some((&self.probe, *probe)),
+                false if *probe == column => Some((&self.build, *build)),
+                _ => None,
             }));
         }
         sources

@@ -28,7 +28,7 @@ use crate::remote;
 use crate::secret::Secrets;
 use crate::url_name::{is_url, without_query};
 use crate::write_binary::{ArrowEncoder, ParquetEncoder};
-use crate::write_text::{CsvEncoder, JsonEncoder};
+use crate::write_text::{CsvLines, JsonLines, LineEncoder};
 
 /// The options for writing files.
 #[derive(Clone, Debug)]
@@ -47,6 +47,8 @@ pub struct WriteOptions {
     pub quote: u8,
     /// CSV: the text of NULL.
     pub null_string: String,
+    /// The number of threads that encode rows.
+    pub threads: usize,
     /// Grants the memory of a row group that is being made. If `None`, row groups have a number of rows only.
     pub memory: Option<Broker>,
     /// Stops waiting for the network.
@@ -81,6 +83,7 @@ impl Default for WriteOptions {
             delimiter: None,
             quote: b'"',
             null_string: String::new(),
+            threads: 1,
             memory: None,
             cancel: Cancel::new(),
             folders: FileFolders::default(),
@@ -197,8 +200,15 @@ fn encoder(
     let schema = with_unique_names(schema);
     let failed = |error: io::Error| Error::io("writing the head of the file", &error);
     Ok(match format {
-        FileFormat::Csv => Box::new(CsvEncoder::new(Packed::new(out, options, format)?, &schema, options)?),
-        FileFormat::Json => Box::new(JsonEncoder::new(Packed::new(out, options, format)?, &schema)),
+        FileFormat::Csv => {
+            let lines = CsvLines::new(&schema, options)?;
+            let head = if options.header { lines.header(&schema) } else { String::new() };
+            Box::new(LineEncoder::new(lines, &head, Packed::new(out, options, format)?, options.threads))
+        }
+        FileFormat::Json => {
+            let lines = JsonLines::new(&schema);
+            Box::new(LineEncoder::new(lines, "", Packed::new(out, options, format)?, options.threads))
+        }
         FileFormat::Parquet => Box::new(ParquetEncoder::new(out, &schema, options)?),
         FileFormat::Arrow => Box::new(ArrowEncoder::new(out, &schema, options)?.map_err(failed)?),
     })

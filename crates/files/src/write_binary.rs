@@ -3,19 +3,23 @@
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
+use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
 use rowmill_base::{
     Broker, EXTENSION_NAME_KEY, Error, JSON_EXTENSION, Reservation, Result, SqlType, TimeUnit, is_json, with_arrow_maps,
 };
 use rowmill_expr::kernels::cast::cast;
+use rowmill_storage::each_piece;
 
 use crate::convert::convert;
 use crate::options::FileFormat;
@@ -31,14 +35,28 @@ const GROUP_SHARE: u64 = 8;
 /// Less memory than this would make row groups that are slow to read.
 const GROUP_BYTES_MIN: u64 = 8 << 20;
 
-/// Writes Parquet.
+/// A batch with fewer values is encoded by one thread, because starting another one takes as long.
+const VALUES_FOR_THREADS_MIN: usize = 1 << 12;
+
+/// Writes Parquet. Threads share the columns of a batch.
 pub(crate) struct ParquetEncoder {
-    writer: ArrowWriter<BufWriter<CountedStream>>,
+    writer: SerializedFileWriter<BufWriter<CountedStream>>,
+    groups: ArrowRowGroupWriterFactory,
+    /// The row group that is being made.
+    group: Option<RowGroup>,
     /// Grants the memory of the row group, which is the second part.
     memory: Option<(Broker, Reservation)>,
     schema: SchemaRef,
     /// The type to which each column is converted first. `None` if Parquet has its type.
     converted: Vec<Option<SqlType>>,
+    threads: usize,
+}
+
+/// A row group that is being made.
+struct RowGroup {
+    /// The writers of each column: one, or one for each leaf of nested values.
+    columns: Vec<Mutex<Vec<ArrowColumnWriter>>>,
+    rows: usize,
 }
 
 impl ParquetEncoder {
@@ -57,22 +75,71 @@ impl ParquetEncoder {
             .build();
         let (schema, converted) = written_schema(schema, parquet_type);
         let out = BufWriter::with_capacity(1 << 18, out);
-        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
-            .map_err(|error| Error::internal(format!("the result cannot be written as Parquet: {error}")))?;
+        let (writer, groups) = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
+            .and_then(ArrowWriter::into_serialized_writer)
+            .map_err(not_parquet)?;
         let memory = options.memory.clone().map(|broker| {
             let group = broker.reservation("a row group of Parquet");
             (broker, group)
         });
-        Ok(ParquetEncoder { writer, memory, schema, converted })
+        let threads = options.threads;
+        Ok(ParquetEncoder { writer, groups, group: None, memory, schema, converted, threads })
     }
 
-    /// Counts the memory of the row group, and ends the group if that is much.
-    fn count_group(&mut self) -> io::Result<()> {
-        let Some((broker, group)) = &mut self.memory else { return Ok(()) };
-        group.recount(self.writer.memory_size() as u64);
-        if group.bytes() > (broker.limit_bytes() / GROUP_SHARE).max(GROUP_BYTES_MIN) {
-            self.writer.flush().map_err(parquet_error)?;
-            group.recount(0);
+    fn new_group(&self) -> Result<RowGroup> {
+        let writers = self.groups.create_column_writers(self.writer.flushed_row_groups().len());
+        let mut writers = writers.map_err(not_parquet)?.into_iter();
+        let of_column = |field: &FieldRef| {
+            let leaves = compute_leaves(field, &new_empty_array(field.data_type())).map_err(not_parquet)?;
+            Ok(Mutex::new(writers.by_ref().take(leaves.len()).collect()))
+        };
+        Ok(RowGroup { columns: self.schema.fields().iter().map(of_column).collect::<Result<_>>()?, rows: 0 })
+    }
+
+    /// Adds the rows of a batch to the group.
+    fn add_to(&self, group: &RowGroup, batch: &RecordBatch) -> Result<()> {
+        let columns = group.columns.len();
+        let threads = if batch.num_rows() * columns < VALUES_FOR_THREADS_MIN { 1 } else { self.threads };
+        let (schema, converted) = (&self.schema, &self.converted);
+        let write = |column: usize| {
+            let field = schema.field(column);
+            let values = written_column(batch.column(column), field, converted[column].as_ref())?;
+            let mut writers = group.columns[column].lock();
+            let leaves = compute_leaves(field, &values).map_err(not_parquet)?;
+            leaves.iter().zip(&mut *writers).try_for_each(|(leaf, writer)| writer.write(leaf)).map_err(not_parquet)
+        };
+        each_piece(columns, threads, "encoding columns of Parquet", write).map(drop)
+    }
+
+    /// Ends the group if it has all its rows, or if it takes much memory.
+    fn end_full(&mut self) -> io::Result<()> {
+        let Some(group) = &self.group else { return Ok(()) };
+        let mut is_full = group.rows == ROWS_PER_GROUP;
+        if let Some((broker, memory)) = &mut self.memory {
+            let bytes = |writers: &Mutex<Vec<ArrowColumnWriter>>| -> usize {
+                writers.lock().iter().map(ArrowColumnWriter::memory_size).sum()
+            };
+            memory.recount(group.columns.iter().map(bytes).sum::<usize>() as u64);
+            is_full |= memory.bytes() > (broker.limit_bytes() / GROUP_SHARE).max(GROUP_BYTES_MIN);
+        }
+        if is_full { self.end_group() } else { Ok(()) }
+    }
+
+    /// Writes the group to the file.
+    fn end_group(&mut self) -> io::Result<()> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        let close = |column: usize| {
+            let writers = std::mem::take(&mut *group.columns[column].lock());
+            writers.into_iter().map(ArrowColumnWriter::close).collect::<Result<Vec<_>, _>>().map_err(not_parquet)
+        };
+        let chunks = each_piece(group.columns.len(), self.threads, "closing columns of Parquet", close);
+        let mut writer = self.writer.next_row_group().map_err(parquet_error)?;
+        for chunk in chunks.map_err(io::Error::other)?.into_iter().flatten() {
+            chunk.append_to_row_group(&mut writer).map_err(parquet_error)?;
+        }
+        writer.close().map_err(parquet_error)?;
+        if let Some((_, memory)) = &mut self.memory {
+            memory.recount(0);
         }
         Ok(())
     }
@@ -97,18 +164,15 @@ fn written_schema(
     (Arc::new(Schema::new(fields.collect::<Vec<_>>())), converted)
 }
 
-/// Converts the columns of a batch for a file.
-fn written_batch(batch: &RecordBatch, schema: &SchemaRef, converted: &[Option<SqlType>]) -> io::Result<RecordBatch> {
-    let fields = schema.fields();
-    let columns =
-        batch.columns().iter().zip(converted).zip(fields).map(|((column, converted), field)| match converted {
-            Some(kind) => {
-                let values = convert(column, kind).map_err(|error| io::Error::other(format!("no value: {error:?}")))?;
-                cast(&values, field.data_type(), false).map_err(io::Error::other)
-            }
-            None => Ok(Arc::clone(column)),
-        });
-    with_columns(schema, columns.collect::<io::Result<_>>()?, batch.num_rows())
+/// Converts a column for a file.
+fn written_column(values: &ArrayRef, field: &Field, converted: Option<&SqlType>) -> Result<ArrayRef> {
+    match converted {
+        Some(kind) => {
+            let values = convert(values, kind).map_err(|error| Error::internal(format!("no value: {error:?}")))?;
+            cast(&values, field.data_type(), false)
+        }
+        None => Ok(Arc::clone(values)),
+    }
 }
 
 /// The type to which values are converted if Arrow does not have theirs.
@@ -141,12 +205,24 @@ fn storable(kind: &SqlType) -> SqlType {
 
 impl Encoder for ParquetEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let batch = written_batch(batch, &self.schema, &self.converted)?;
-        self.writer.write(&batch).map_err(parquet_error)?;
-        self.count_group()
+        let mut first = 0;
+        while first < batch.num_rows() {
+            let mut group = match self.group.take() {
+                Some(group) => group,
+                None => self.new_group().map_err(io::Error::other)?,
+            };
+            let rows = (batch.num_rows() - first).min(ROWS_PER_GROUP - group.rows);
+            self.add_to(&group, &batch.slice(first, rows)).map_err(io::Error::other)?;
+            group.rows += rows;
+            first += rows;
+            self.group = Some(group);
+            self.end_full()?;
+        }
+        Ok(())
     }
 
-    fn finish(self: Box<Self>) -> io::Result<()> {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.end_group()?;
         // The buffer writes the last bytes of the file. We flush it here, because dropping it would ignore an error.
         let mut out = self.writer.into_inner().map_err(parquet_error)?;
         io::Write::flush(&mut out)
@@ -185,8 +261,10 @@ impl ArrowEncoder {
 
 impl Encoder for ArrowEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let batch = written_batch(batch, &self.schema, &self.converted)?;
-        self.writer.write(&batch).map_err(arrow_error)
+        let columns = batch.columns().iter().zip(self.schema.fields()).zip(&self.converted);
+        let columns = columns.map(|((values, field), kind)| written_column(values, field, kind.as_ref()));
+        let columns = columns.collect::<Result<_>>().map_err(io::Error::other)?;
+        self.writer.write(&with_columns(&self.schema, columns, batch.num_rows())?).map_err(arrow_error)
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
@@ -195,7 +273,7 @@ impl Encoder for ArrowEncoder {
     }
 }
 
-fn with_columns(schema: &SchemaRef, columns: Vec<arrow::array::ArrayRef>, rows: usize) -> io::Result<RecordBatch> {
+fn with_columns(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> io::Result<RecordBatch> {
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(arrow_error)
 }
@@ -206,6 +284,10 @@ fn arrow_error(error: ArrowError) -> io::Error {
         ArrowError::IoError(_, error) => error,
         other => io::Error::other(other.to_string()),
     }
+}
+
+fn not_parquet(error: ParquetError) -> Error {
+    Error::internal(format!("the result cannot be written as Parquet: {error}"))
 }
 
 fn parquet_error(error: ParquetError) -> io::Error {

@@ -1,6 +1,7 @@
 //! Writes CSV and JSON lines.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -8,24 +9,80 @@ use rowmill_base::{Error, ErrorKind, Result};
 
 use crate::write::{Encoder, Packed, WriteOptions};
 use rowmill_expr::text::writer::{TextColumn, write_json_string};
+use rowmill_storage::each_piece;
 
 /// The number of bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Writes CSV.
-pub(crate) struct CsvEncoder {
+/// Rows that a thread formats at once: enough that starting the thread does not count.
+const PIECE_ROWS: usize = 1 << 11;
+
+/// Formats rows as text, a line each.
+pub(crate) trait TextLines: Send + Sync {
+    /// Appends the rows `rows` of a batch, whose columns are `columns`, to `text`.
+    fn format(&self, columns: &[TextColumn<'_>], rows: Range<usize>, text: &mut String);
+}
+
+/// Writes lines of text. Threads share the rows of a batch.
+pub(crate) struct LineEncoder<L> {
+    lines: L,
     out: Packed,
+    threads: usize,
+    text: String,
+}
+
+impl<L: TextLines> LineEncoder<L> {
+    /// Writes `head` before the first row.
+    pub(crate) fn new(lines: L, head: &str, out: Packed, threads: usize) -> LineEncoder<L> {
+        let mut text = String::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4);
+        text.push_str(head);
+        LineEncoder { lines, out, threads, text }
+    }
+}
+
+impl<L: TextLines> Encoder for LineEncoder<L> {
+    fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let rows = batch.num_rows();
+        let piece = |number: usize| number * PIECE_ROWS..rows.min((number + 1) * PIECE_ROWS);
+        let pieces = rows.div_ceil(PIECE_ROWS);
+        if self.threads > 1 && pieces > 1 {
+            let lines = &self.lines;
+            let format = |number: usize| {
+                let mut text = String::new();
+                lines.format(&text_columns(batch)?, piece(number), &mut text);
+                Ok(text)
+            };
+            for text in each_piece(pieces, self.threads, "formatting rows", format).map_err(io::Error::other)? {
+                self.text.push_str(&text);
+                write_full(&mut self.text, &mut self.out)?;
+            }
+            return Ok(());
+        }
+        let columns = text_columns(batch).map_err(io::Error::other)?;
+        for number in 0..pieces {
+            self.lines.format(&columns, piece(number), &mut self.text);
+            write_full(&mut self.text, &mut self.out)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.out.write_all(self.text.as_bytes())?;
+        self.out.finish()
+    }
+}
+
+/// Formats rows as CSV.
+pub(crate) struct CsvLines {
     delimiter: u8,
     quote: u8,
     null_string: String,
     /// For each column, whether its values never need quotes.
     plain: Vec<bool>,
-    text: String,
-    scratch: String,
 }
 
-impl CsvEncoder {
-    pub(crate) fn new(out: Packed, schema: &SchemaRef, options: &WriteOptions) -> Result<CsvEncoder> {
+impl CsvLines {
+    pub(crate) fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<CsvLines> {
         let delimiter = options.delimiter.unwrap_or(b',');
         if delimiter == options.quote {
             return Err(Error::new(ErrorKind::InvalidParameter, "delimiter and quote are the same character"));
@@ -35,80 +92,66 @@ impl CsvEncoder {
         let unusual = |c: u8| c.is_ascii_alphanumeric() || b"+-.: ".contains(&c);
         let usual = !unusual(delimiter) && !unusual(options.quote) && options.null_string.is_empty();
         let plain = schema.fields().iter().map(|field| usual && is_plain(field.data_type())).collect();
-        let mut encoder = CsvEncoder {
-            out,
-            delimiter,
-            quote: options.quote,
-            null_string: options.null_string.clone(),
-            plain,
-            text: String::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4),
-            scratch: String::new(),
-        };
-        if options.header {
-            encoder.push_header(schema);
-        }
-        Ok(encoder)
+        Ok(CsvLines { delimiter, quote: options.quote, null_string: options.null_string.clone(), plain })
     }
 
-    fn push_header(&mut self, schema: &SchemaRef) {
+    /// The line of names.
+    pub(crate) fn header(&self, schema: &SchemaRef) -> String {
+        let mut text = String::new();
         for (i, field) in schema.fields().iter().enumerate() {
             if i > 0 {
-                self.text.push(char::from(self.delimiter));
+                text.push(char::from(self.delimiter));
             }
-            let start = self.text.len();
-            self.text.push_str(field.name());
-            self.quote_if_needed(start);
+            let start = text.len();
+            text.push_str(field.name());
+            self.quote_if_needed(start, &mut text);
         }
-        self.text.push('\n');
+        text.push('\n');
+        text
     }
 
     /// Puts quotes around the text after `start` if it could not be read back unchanged otherwise.
-    fn quote_if_needed(&mut self, start: usize) {
-        let field = &self.text[start..];
+    fn quote_if_needed(&self, start: usize, text: &mut String) {
+        let field = &text[start..];
         let special = |byte: u8| byte == self.delimiter || byte == self.quote || byte == b'\n' || byte == b'\r';
         // A text equal to the NULL text must be quoted, or it would be read back as NULL.
         if !field.bytes().any(special) && field != self.null_string {
             return;
         }
-        self.scratch.clear();
-        self.scratch.push_str(field);
-        self.text.truncate(start);
         let quote = char::from(self.quote);
-        self.text.push(quote);
-        for c in self.scratch.chars() {
-            if c == quote {
-                self.text.push(quote);
-            }
-            self.text.push(c);
+        if !field.contains(quote) {
+            text.insert(start, quote);
+            text.push(quote);
+            return;
         }
-        self.text.push(quote);
+        let field = text.split_off(start);
+        text.push(quote);
+        for c in field.chars() {
+            if c == quote {
+                text.push(quote);
+            }
+            text.push(c);
+        }
+        text.push(quote);
     }
 }
 
-impl Encoder for CsvEncoder {
-    fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let columns = text_columns(batch)?;
-        for row in 0..batch.num_rows() {
+impl TextLines for CsvLines {
+    fn format(&self, columns: &[TextColumn<'_>], rows: Range<usize>, text: &mut String) {
+        for row in rows {
             for (i, column) in columns.iter().enumerate() {
                 if i > 0 {
-                    self.text.push(char::from(self.delimiter));
+                    text.push(char::from(self.delimiter));
                 }
-                let start = self.text.len();
-                if !column.write(row, &mut self.text) {
-                    self.text.push_str(&self.null_string);
+                let start = text.len();
+                if !column.write(row, text) {
+                    text.push_str(&self.null_string);
                 } else if !self.plain[i] {
-                    self.quote_if_needed(start);
+                    self.quote_if_needed(start, text);
                 }
             }
-            self.text.push('\n');
-            write_full(&mut self.text, &mut self.out)?;
+            text.push('\n');
         }
-        Ok(())
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<()> {
-        self.out.write_all(self.text.as_bytes())?;
-        self.out.finish()
     }
 }
 
@@ -120,9 +163,9 @@ fn is_plain(kind: &DataType) -> bool {
         || matches!(kind, DataType::Boolean | DataType::FixedSizeBinary(16) | DataType::Interval(_))
 }
 
-fn text_columns(batch: &RecordBatch) -> io::Result<Vec<TextColumn<'_>>> {
+fn text_columns(batch: &RecordBatch) -> Result<Vec<TextColumn<'_>>> {
     let columns = batch.schema_ref().fields().iter().zip(batch.columns());
-    columns.map(|(field, column)| TextColumn::of_field(field, column).map_err(io::Error::other)).collect()
+    columns.map(|(field, column)| TextColumn::of_field(field, column)).collect()
 }
 
 /// Writes the buffer if it is full.
@@ -134,47 +177,36 @@ fn write_full(text: &mut String, out: &mut Packed) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes JSON lines.
-pub(crate) struct JsonEncoder {
-    out: Packed,
+/// Formats rows as JSON, an object on each line.
+pub(crate) struct JsonLines {
     /// Each name as a JSON string, followed by a colon.
     keys: Vec<String>,
-    text: String,
 }
 
-impl JsonEncoder {
-    pub(crate) fn new(out: Packed, schema: &SchemaRef) -> JsonEncoder {
+impl JsonLines {
+    pub(crate) fn new(schema: &SchemaRef) -> JsonLines {
         let key = |name: &str| {
             let mut key = String::new();
             write_json_string(name, &mut key);
             key.push_str(": ");
             key
         };
-        let keys = schema.fields().iter().map(|field| key(field.name())).collect();
-        JsonEncoder { out, keys, text: String::with_capacity(BUFFER_BYTES + BUFFER_BYTES / 4) }
+        JsonLines { keys: schema.fields().iter().map(|field| key(field.name())).collect() }
     }
 }
 
-impl Encoder for JsonEncoder {
-    fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let columns = text_columns(batch)?;
-        for row in 0..batch.num_rows() {
-            self.text.push('{');
-            for (i, (key, column)) in self.keys.iter().zip(&columns).enumerate() {
+impl TextLines for JsonLines {
+    fn format(&self, columns: &[TextColumn<'_>], rows: Range<usize>, text: &mut String) {
+        for row in rows {
+            text.push('{');
+            for (i, (key, column)) in self.keys.iter().zip(columns).enumerate() {
                 if i > 0 {
-                    self.text.push_str(", ");
+                    text.push_str(", ");
                 }
-                self.text.push_str(key);
-                column.write_json(row, &mut self.text);
+                text.push_str(key);
+                column.write_json(row, text);
             }
-            self.text.push_str("}\n");
-            write_full(&mut self.text, &mut self.out)?;
+            text.push_str("}\n");
         }
-        Ok(())
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<()> {
-        self.out.write_all(self.text.as_bytes())?;
-        self.out.finish()
     }
 }

@@ -451,7 +451,9 @@ impl Connection {
     /// Options for writing results to a stream with [`stream_writer`](crate::output::stream_writer). What a writer
     /// gathers, for example a row group of Parquet, then counts as memory of this database.
     pub fn write_options(&self) -> WriteOptions {
-        WriteOptions { memory: Some(self.session.engine().broker().clone()), ..WriteOptions::default() }
+        let engine = self.session.engine();
+        let (threads, memory) = (engine.threads(), Some(engine.broker().clone()));
+        WriteOptions { threads, memory, ..WriteOptions::default() }
     }
 
     /// The settings of this connection.

@@ -307,7 +307,7 @@ fn run(
                 let notices = connection.take_notices();
                 let mut options = connection.write_options();
                 if let Some(file) = &shape.download {
-                    options = WriteOptions { memory: options.memory, ..file.write.clone() };
+                    options = WriteOptions { threads: options.threads, memory: options.memory, ..file.write.clone() };
                 }
                 write_result(outcome, &notices, shape.format, &options, writer);
             }

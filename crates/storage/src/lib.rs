@@ -64,6 +64,7 @@ pub use schema::{
     CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, GeneratedDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
     ReferentialAction, Referrer, RowRules, SequenceDef, TableDef,
 };
+pub use shared_work::each_piece;
 pub use source::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableSource};
 pub use statistics::{
     BUCKETS_MAX, ColumnStatistics, EQUAL_SHARE, FREQUENT_MAX, LOOKED_UP_ROWS, RANGE_SHARE, SAMPLE_ROWS,

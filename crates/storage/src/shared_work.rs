@@ -7,7 +7,7 @@ use rowmill_base::{Error, Result};
 
 /// Does the pieces of work with the numbers below `pieces` on up to `threads` threads, and returns their results in
 /// order. Threads take pieces from a shared cursor. `what` names the work in errors.
-pub(crate) fn each_piece<T: Send>(
+pub fn each_piece<T: Send>(
     pieces: usize,
     threads: usize,
     what: &str,

@@ -20,6 +20,7 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
     let folders = work.folders();
     folders.check_pattern(path)?;
     let mut write = WriteOptions {
+        threads: work.engine().threads(),
         memory: Some(work.engine().broker().clone()),
         cancel: work.cancel.clone(),
         folders,

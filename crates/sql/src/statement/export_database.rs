@@ -119,7 +119,9 @@ fn export_table(
     let sql = format!("SELECT {} FROM {}", column_list(table), qualified_text(schema, &table.name));
     let query = sql_text::query(&sql, work.settings())?;
     let rows = work.ready_own(Arc::clone(view), &query)?.start(work.progress().cloned(), work.started);
-    let mut options = WriteOptions { memory: Some(work.engine().broker().clone()), ..WriteOptions::default() };
+    let engine = work.engine();
+    let (threads, memory) = (engine.threads(), Some(engine.broker().clone()));
+    let mut options = WriteOptions { threads, memory, ..WriteOptions::default() };
     options.set("format", format.name())?;
     write_rows(work, &path.to_string_lossy(), rows, &options)
 }

@@ -94,6 +94,9 @@ pub struct NewRow {
 pub enum ColumnValue {
     /// The column of the source at this position, after the columns that identify the row and its action.
     Source(usize),
+    /// The value of the row that was found. The source does not have it; the transaction reads it. Only in columnar
+    /// tables.
+    Kept,
     /// The default of the column. It reads no columns.
     Default(ScalarExpr),
     /// The next value of a sequence.

@@ -478,6 +478,15 @@ impl Block {
         take(&bytes)
     }
 
+    /// Returns the verified bytes of the chunk of `table`'s column at `index`, for another block of the same rows.
+    /// `None` if the block is older than the column.
+    pub fn encoded(&self, table: &TableDef, index: usize) -> Result<Option<Vec<u8>>> {
+        match self.stored(table.columns[index].id) {
+            Some(stored) => self.with_verified_bytes(table, stored, |bytes| Ok(Some(bytes.to_vec()))),
+            None => Ok(None),
+        }
+    }
+
     fn locate(&self, error: Error, table: &TableDef, column: &str, stored: &StoredChunk) -> Error {
         let (file, offset) = (stored.file.path(), stored.extent.offset);
         error

@@ -34,6 +34,11 @@ pub trait BlockSource: Sync {
     fn rows(&self) -> usize;
     /// The values of the table's column at `index`, in its Arrow type. Called at most once per column, from any thread.
     fn column(&self, index: usize) -> Result<ArrayRef>;
+
+    /// The whole chunk of the table's column at `index`, if another block stores the same rows in the same order.
+    fn encoded(&self, _index: usize) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
 }
 
 /// The destination of one column of the block.
@@ -69,16 +74,22 @@ pub fn write_block(
     let write_column = |index: usize| -> Result<StoredChunk> {
         cancel.check()?;
         let target = &targets[index];
-        let values = source.column(index)?;
-        if values.len() != rows {
-            return Err(Error::internal(format!("column {index} of a block has {} rows, not {rows}", values.len())));
-        }
-        check(index, &values)?;
         let mut memory = target.file.memory().scratch("writing a block");
-        // Reserve before encoding, so that a load that exceeds the memory limit fails early.
-        let factor = if target.kind == SqlType::Json { DOCUMENTS_FACTOR } else { ENCODING_FACTOR };
-        memory.grow(factor * value_bytes(&values))?;
-        let mut bytes = chunk::encode_sealed(values, &target.kind, threads)?;
+        let mut bytes = match source.encoded(index)? {
+            Some(bytes) => bytes,
+            None => {
+                let values = source.column(index)?;
+                if values.len() != rows {
+                    let what = format!("column {index} of a block has {} rows, not {rows}", values.len());
+                    return Err(Error::internal(what));
+                }
+                check(index, &values)?;
+                // Reserve before encoding, so that a load that exceeds the memory limit fails early.
+                let factor = if target.kind == SqlType::Json { DOCUMENTS_FACTOR } else { ENCODING_FACTOR };
+                memory.grow(factor * value_bytes(&values))?;
+                chunk::encode_sealed(values, &target.kind, threads)?
+            }
+        };
         owner.sign(target.id, &mut bytes);
         // The values are gone. Only the encoded bytes count now.
         memory.clear();

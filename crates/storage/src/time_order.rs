@@ -124,6 +124,10 @@ impl BlockSource for TimeOrdered<'_> {
             _ => Ok(values),
         }
     }
+
+    fn encoded(&self, index: usize) -> Result<Option<Vec<u8>>> {
+        if self.order.is_some() { Ok(None) } else { self.source.encoded(index) }
+    }
 }
 
 #[cfg(test)]

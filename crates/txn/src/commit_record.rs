@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 use rowmill_base::{ColumnId, CommitId, Error, IndexId, Result, RowNumber, TableId};
-use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
+use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, RowNumbers, StoredChunk, TableDef};
 
 use crate::base::KEY_LEN_MAX;
 use crate::catalog::Catalog;
@@ -462,6 +462,10 @@ fn deleted_rows(before: &TableSnapshot, deleted: &DeletesByHolder) -> Result<Vec
         let holder =
             finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that no holder has"))?;
         let numbers = holder.row_numbers(&before.def)?;
+        if let (RowNumbers::Dense(first), true) = (&numbers, positions.len() == holder.rows() as u64) {
+            rows.insert_range(first.0..first.0 + positions.len());
+            continue;
+        }
         // The numbers of holders do not overlap, and those of a holder ascend.
         rows.append(positions.iter().map(|position| numbers.at(position as usize)))
             .map_err(|error| Error::internal(format!("deleted rows that do not ascend: {error}")))?;

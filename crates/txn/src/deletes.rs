@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
 use roaring::RoaringBitmap;
 use rowmill_base::{Error, Result, RowNumber};
-use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef};
+use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef, repeat_missing};
 
 /// Positions of deleted rows, by the first row number of the block or run that holds them.
 pub(crate) type DeletesByHolder = BTreeMap<RowNumber, RoaringBitmap>;
@@ -69,6 +71,26 @@ impl Holder {
         }
     }
 
+    /// The values of `table`'s column at `index` of the rows at `positions`, which ascend.
+    pub(crate) fn values_at(&self, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
+        match self {
+            Holder::Block(block) => values_of_block(block, table, index, positions),
+            Holder::Run(run) => {
+                let values = run.values(table, index)?;
+                if positions.len() == run.rows() {
+                    return Ok(values);
+                }
+                take(&values, &UInt32Array::from(positions.to_vec()), None)
+                    .map_err(|error| Error::internal(format!("rows of a run: {error}")))
+            }
+        }
+    }
+
+    /// The values of several columns, as [`Holder::values_at`] gives those of one.
+    pub(crate) fn columns_at(&self, table: &TableDef, columns: &[usize], positions: &[u32]) -> Result<Vec<ArrayRef>> {
+        columns.iter().map(|column| self.values_at(table, *column, positions)).collect()
+    }
+
     /// Returns how many positions hold rows with numbers below `row`. The numbers ascend, so they are the first ones.
     pub(crate) fn positions_below(&self, table: &TableDef, row: u64) -> Result<u32> {
         let numbers = self.row_numbers(table)?;
@@ -89,6 +111,16 @@ impl Holder {
     }
 }
 
+/// The values of `table`'s column at `index` of the rows of a block at `positions`, which ascend.
+pub(crate) fn values_of_block(block: &Block, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
+    let column = &table.columns[index];
+    match block.chunk(table, index)? {
+        Some(chunk) if positions.len() == block.rows() => chunk.read(0..block.rows()),
+        Some(chunk) => chunk.take(positions),
+        None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), positions.len()),
+    }
+}
+
 /// Finds rows of one table by number. Ascending numbers are fast, but any order is correct.
 pub(crate) struct RowFinder<'a> {
     table: &'a TableDef,
@@ -99,7 +131,12 @@ pub(crate) struct RowFinder<'a> {
 
 impl<'a> RowFinder<'a> {
     pub(crate) fn new(table: &'a TableDef, blocks: &[Arc<Block>], runs: &[Arc<OpenRun>]) -> Self {
-        RowFinder { table, holders: Holder::all(blocks, runs), current: None }
+        Self::over(table, Holder::all(blocks, runs))
+    }
+
+    /// Finds rows in `holders`, which must be in the order of their rows.
+    pub(crate) fn over(table: &'a TableDef, holders: Vec<Holder>) -> Self {
+        RowFinder { table, holders, current: None }
     }
 
     /// The holder that starts at `first_row`.
@@ -143,34 +180,54 @@ impl NumberedHolder<'_> {
     }
 }
 
-/// Marks the rows numbered `rows` in `deletes` and returns how many were live before.
-pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, rows: &[u64]) -> Result<u64> {
-    let mut marked = 0;
-    // The rows of a statement usually ascend, so a holder's rows follow one another. They are marked at once, because
-    // a search in the bitmap for each row costs more than sorting them.
-    let mut positions = Vec::new();
+/// Calls `each` with every holder of the rows numbered `rows`, in their order, and the positions of its rows there.
+///
+/// The rows of a statement usually ascend, so the rows of a holder follow one another and come in one call.
+pub(crate) fn each_holder(
+    finder: &mut RowFinder<'_>,
+    rows: &[u64],
+    mut each: impl FnMut(&Holder, Vec<u32>) -> Result<()>,
+) -> Result<()> {
     let mut rows = rows.iter().copied().peekable();
     while let Some(&row) = rows.peek() {
         let numbered = finder.holder_of(row)?.ok_or_else(|| unknown_row(row))?;
-        positions.clear();
+        let mut positions = Vec::new();
         while let Some(row) = rows.next_if(|row| numbered.holder.spans(*row)) {
             positions.push(numbered.position(row).ok_or_else(|| unknown_row(row))?);
         }
-        positions.sort_unstable();
+        each(numbered.holder, positions)?;
+    }
+    Ok(())
+}
+
+/// Marks the rows numbered `rows` in `deletes` and returns how many were live before.
+pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, rows: &[u64]) -> Result<u64> {
+    let mut marked = 0;
+    each_holder(finder, rows, |holder, mut positions| {
+        // The rows of a holder are marked at once, because a search in the bitmap for each row costs more than sorting.
+        if !positions.is_sorted() {
+            positions.sort_unstable();
+        }
         positions.dedup();
-        let mut live = RoaringBitmap::from_sorted_iter(positions.iter().copied())
-            .map_err(|error| Error::internal(format!("sorted positions of rows: {error}")))?;
-        if let Some(deleted) = numbered.holder.deleted() {
+        let (first, last) = (positions[0], positions[positions.len() - 1]);
+        let mut live = RoaringBitmap::new();
+        if (last - first) as usize + 1 == positions.len() {
+            live.insert_range(first..=last);
+        } else {
+            live.append(positions).map_err(|error| Error::internal(format!("sorted positions of rows: {error}")))?;
+        }
+        if let Some(deleted) = holder.deleted() {
             live -= deleted;
         }
         if live.is_empty() {
-            continue;
+            return Ok(());
         }
-        let of_holder = deletes.entry(numbered.holder.first_row()).or_default();
+        let of_holder = deletes.entry(holder.first_row()).or_default();
         let before = of_holder.len();
         *of_holder |= live;
         marked += of_holder.len() - before;
-    }
+        Ok(())
+    })?;
     Ok(marked)
 }
 

@@ -130,6 +130,6 @@ pub use sequences::TakenNumbers;
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use table_order::TableOrder;
-pub use transaction::{Savepoint, Transaction};
+pub use transaction::{ReplacedRows, Savepoint, Transaction};
 pub use types::TypeDef;
 pub use vacuum::Vacuumed;

@@ -13,13 +13,12 @@ use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::concat;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, ErrorKind, Result, RowNumber, SqlType, TableId};
-use rowmill_storage::{
-    Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block,
-};
+use rowmill_storage::{Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, write_block};
 
 use crate::bell::Background;
 use crate::change::{CommitChange, TableChange};
 use crate::commit::{publish, sync_blocks};
+use crate::deletes::values_of_block;
 use crate::engine::Core;
 use crate::job::Job;
 use crate::snapshot::TableSnapshot;
@@ -233,12 +232,7 @@ impl MergedBlock {
 
     /// The values of the rows at `positions`, which ascend.
     pub(crate) fn values_at(&self, def: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
-        let column = &def.columns[index];
-        match self.block.chunk(def, index)? {
-            Some(chunk) if positions.len() == self.block.rows() => chunk.read(0..self.block.rows()),
-            Some(chunk) => chunk.take(positions),
-            None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), positions.len()),
-        }
+        values_of_block(&self.block, def, index, positions)
     }
 }
 

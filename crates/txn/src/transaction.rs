@@ -15,6 +15,7 @@ mod dedup;
 mod definitions;
 mod picked_rows;
 mod refill;
+mod replaced_rows;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use rowmill_storage::TableDef;
 use self::columnar_rows::overlay;
 pub(crate) use self::columnar_rows::{TableChanges, join_tail};
 pub(crate) use self::dedup::check_same_keys;
+pub use self::replaced_rows::ReplacedRows;
 use crate::back_pressure::wait_for_memory;
 use crate::catalog::Catalog;
 use crate::engine::{Engine, NO_COMMIT};
@@ -51,7 +53,8 @@ pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 /// * **Record reads**, which commit validates: [`set_isolation`](Self::set_isolation),
 ///   [`validate_read`](Self::validate_read), [`validate_range`](Self::validate_range) (`isolation.rs`).
 /// * **Write rows of columnar tables.** [`insert`](Self::insert), [`insert_block`](Self::insert_block),
-///   [`delete`](Self::delete), [`truncate`](Self::truncate) (`transaction/columnar_rows.rs`).
+///   [`delete`](Self::delete), [`truncate`](Self::truncate) (`transaction/columnar_rows.rs`);
+///   [`replace`](Self::replace) some columns of rows (`transaction/replaced_rows.rs`).
 /// * **Write keyed rows**, one by one: [`insert_row`](Self::insert_row), [`update_row`](Self::update_row),
 ///   [`delete_by_key`](Self::delete_by_key) (`keyed_writes.rs`); in batches: [`update_keyed`](Self::update_keyed),
 ///   [`delete_keyed`](Self::delete_keyed) (`keyed_batches.rs`).

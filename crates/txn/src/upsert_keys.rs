@@ -8,12 +8,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use arrow::array::{Array, ArrayRef, UInt32Array};
-use arrow::compute::{cast, take};
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::cast;
 use arrow::row::{RowConverter, Rows, SortField};
 use roaring::RoaringBitmap;
 use rowmill_base::{Error, Result};
-use rowmill_storage::{TableDef, canonical_floats, repeat_missing, time_order, times_of};
+use rowmill_storage::{TableDef, canonical_floats, time_order, times_of};
 
 use crate::deletes::Holder;
 use crate::time_merge::TimeRange;
@@ -118,7 +118,7 @@ impl UpsertKeys {
             if at_times.is_empty() {
                 continue;
             }
-            let values = values_of(def, holder, &self.columns, &at_times)?;
+            let values = holder.columns_at(def, &self.columns, &at_times)?;
             let rows = self.converter.convert_columns(&plain(def, &self.columns, &values)?).map_err(failed)?;
             let keys = keys.get_or_insert_with(|| self.rows.iter().map(|row| row.data()).collect());
             let equal = rows.iter().zip(&at_times).filter(|(row, _)| keys.contains(row.data()));
@@ -152,7 +152,7 @@ pub(crate) fn share_keys(
         for (other, other_gone) in others {
             let Some(rows) = rows_within(def, other, *other_gone, range)? else { continue };
             let positions: Vec<u32> = rows.into_iter().map(|(row, _)| row).collect();
-            let values = values_of(def, other, columns, &positions)?;
+            let values = other.columns_at(def, columns, &positions)?;
             if let Some(keys) = UpsertKeys::new(def, columns, &values)?
                 && !keys.find(def, std::iter::once((holder, *gone)))?.is_empty()
             {
@@ -195,27 +195,6 @@ fn rows_within(
     let within = (0..).zip(times).filter(|(_, time)| (range.first..=range.last).contains(time));
     let rows: Vec<(u32, i64)> = within.filter(|(row, _)| is_live(*row)).collect();
     Ok((!rows.is_empty()).then_some(rows))
-}
-
-/// The values of the key columns of the rows at `positions`, which ascend.
-fn values_of(def: &TableDef, holder: &Holder, columns: &[usize], positions: &[u32]) -> Result<Vec<ArrayRef>> {
-    let missing = |column: &usize| {
-        let column = &def.columns[*column];
-        repeat_missing(column.missing.as_ref(), &column.kind.arrow(), positions.len())
-    };
-    match holder {
-        Holder::Block(block) => {
-            let of_block = |column: &usize| match block.chunk(def, *column)? {
-                Some(chunk) => chunk.take(positions),
-                None => missing(column),
-            };
-            columns.iter().map(of_block).collect()
-        }
-        Holder::Run(run) => {
-            let positions = UInt32Array::from(positions.to_vec());
-            columns.iter().map(|column| take(&run.values(def, *column)?, &positions, None).map_err(failed)).collect()
-        }
-    }
 }
 
 /// The values in the form in which equal ones are equal: of the column's own type, each float in one form.

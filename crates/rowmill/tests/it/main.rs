@@ -34,6 +34,7 @@ mod programs;
 mod progress;
 mod python;
 mod remote_files;
+mod replaced_columns;
 mod row_waits;
 mod spilling;
 mod sql_suite;

@@ -310,7 +310,7 @@ fn source_value(value: &ColumnValue, source: &[Scalar]) -> Option<Scalar> {
     match value {
         ColumnValue::Source(number) => source.get(*number).cloned(),
         ColumnValue::Default(expr) => row_values([expr], &[])?.pop(),
-        ColumnValue::Sequence(_) | ColumnValue::Generated(_) => None,
+        ColumnValue::Kept | ColumnValue::Sequence(_) | ColumnValue::Generated(_) => None,
     }
 }
 

@@ -190,7 +190,7 @@ impl Work<'_> {
         let is_constant = sink.sources().iter().all(|source| match source {
             ColumnSource::Input(_) | ColumnSource::Generated(_) => true,
             ColumnSource::Default(default) => !default.is_volatile(),
-            ColumnSource::Sequence(_) => false,
+            ColumnSource::Kept | ColumnSource::Sequence(_) => false,
         });
         let (table, targets) = (Arc::clone(&write.table), values.targets.clone());
         Ok(is_constant.then_some(AppendPlan { table, targets, parameters: places, sink }))

@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::write::{ColumnValue, NewRow};
 use rowmill_query::binder::target::TargetValue;
-use rowmill_storage::TableDef;
+use rowmill_storage::{RowRules, TableDef};
 use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Ident, ObjectName, Query};
 
 use super::clause::unsupported;
@@ -68,14 +68,15 @@ impl<'s> Assignments<'s> {
         self.0.iter().copied()
     }
 
-    /// Returns the new row, whose columns without an assignment pass through, and the values that it needs. Those
-    /// before them come from `first` values.
+    /// Returns the new row and the values that it needs. Its columns without an assignment are kept if `keeps`, and
+    /// otherwise pass through. The values of the row come after `first` others.
     pub(super) fn new_row<'k>(
         &self,
         binder: &WriteBinder<'_>,
         table: &TableDef,
         kinds: &'k [DataType],
         first: usize,
+        keeps: bool,
     ) -> Result<(NewRow, Vec<TargetValue<'k>>)>
     where
         's: 'k,
@@ -97,6 +98,10 @@ impl<'s> Assignments<'s> {
                 }
                 Some(AssignedValue::Expr(expr)) => TargetValue::Expr { expr, kind: &kinds[place] },
                 Some(AssignedValue::Subquery { query, column, of }) => TargetValue::Subquery { query, column, of },
+                None if keeps => {
+                    row.columns.push(ColumnValue::Kept);
+                    continue;
+                }
                 None => TargetValue::Column(place),
             };
             row.columns.push(ColumnValue::Source(first + values.len()));
@@ -104,6 +109,13 @@ impl<'s> Assignments<'s> {
         }
         Ok((row, values))
     }
+}
+
+/// Whether a new row needs only the columns that `SET` assigns, because the transaction keeps the others. Checks,
+/// generated columns and RETURNING read whole rows.
+pub(super) fn keeps_columns(table: &TableDef, returns: bool) -> bool {
+    let RowRules { checks, generated, .. } = &table.rules;
+    table.keyed.is_none() && checks.is_empty() && generated.is_empty() && !returns
 }
 
 /// Returns the types of the columns of a table.

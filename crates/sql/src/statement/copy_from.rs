@@ -302,7 +302,7 @@ impl BlockSource for TableBlock<'_> {
         match &self.sources[index] {
             ColumnSource::Input(input) => self.block.column(*input),
             ColumnSource::Default(default) => default.rows(self.block.rows()),
-            ColumnSource::Sequence(_) | ColumnSource::Generated(_) => {
+            ColumnSource::Kept | ColumnSource::Sequence(_) | ColumnSource::Generated(_) => {
                 Err(Error::internal("a table whose rows have rules takes no whole blocks"))
             }
         }

@@ -12,7 +12,7 @@ use sqlparser::ast::{
     OutputClause, TableWithJoins, With,
 };
 
-use super::assignments::{Assignments, kinds_of_columns};
+use super::assignments::{Assignments, keeps_columns, kinds_of_columns};
 use super::cell::LiteralCell;
 use super::clause::{refuse, unsupported};
 use super::delete::old_row;
@@ -52,7 +52,8 @@ impl WriteBinder<'_> {
                 }
                 (MergeAction::Update(update), MergeRows::Partners | MergeRows::Target) => {
                     let assignments = self.merge_assignments(&table, target.alias(), update)?;
-                    let (row, values) = assignments.new_row(self, &table, &kinds, first)?;
+                    let keeps = keeps_columns(&table, returning.is_some());
+                    let (row, values) = assignments.new_row(self, &table, &kinds, first, keeps)?;
                     (WriteAction::Update(row), values)
                 }
                 (MergeAction::Insert(insert), MergeRows::Source) => {

@@ -21,6 +21,8 @@ use crate::session::Work;
 pub(super) enum ColumnSource {
     /// The column at this position of the input.
     Input(usize),
+    /// The row that the new one replaces, which the input does not have.
+    Kept,
     /// The default.
     Default(DefaultValue),
     /// The next values of a sequence.
@@ -49,6 +51,7 @@ impl RowSink {
         let sources = table.columns.iter().zip(&row.columns).map(|(column, value)| {
             Ok(match value {
                 ColumnValue::Source(index) => ColumnSource::Input(*index),
+                ColumnValue::Kept => ColumnSource::Kept,
                 ColumnValue::Default(expr) => ColumnSource::Default(DefaultValue::new(work, expr, column)?),
                 ColumnValue::Sequence(sequence) => ColumnSource::Sequence(*sequence),
                 ColumnValue::Generated(expr) => ColumnSource::Generated(Box::new(RowExpr::new(work, expr.clone())?)),
@@ -73,6 +76,25 @@ impl RowSink {
         Ok(())
     }
 
+    /// The positions of the columns that get values, if others are kept.
+    pub(super) fn replaced_columns(&self) -> Option<Vec<usize>> {
+        let is_kept = |place: &usize| matches!(self.sources[*place], ColumnSource::Kept);
+        let (kept, replaced): (Vec<usize>, Vec<usize>) = (0..self.sources.len()).partition(is_kept);
+        (!kept.is_empty()).then_some(replaced)
+    }
+
+    /// Assigns `rows` rows with the columns `input`. Returns the values of the columns that are not kept.
+    pub(super) fn replaced(
+        &self,
+        transaction: &mut Transaction,
+        input: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        let columns = self.table.columns.iter().zip(&self.sources);
+        let columns = columns.filter(|(_, source)| !matches!(source, ColumnSource::Kept));
+        columns.map(|(column, source)| values_of(source, column, transaction, input, rows)).collect()
+    }
+
     /// Assigns `rows` rows with the columns `input` and checks the conditions of the table. Returns the rows of the
     /// table.
     pub(super) fn assigned(
@@ -81,13 +103,8 @@ impl RowSink {
         input: &[ArrayRef],
         rows: usize,
     ) -> Result<RecordBatch> {
-        let columns = self.table.columns.iter().zip(&self.sources).map(|(column, source)| match source {
-            ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
-            ColumnSource::Default(default) => default.rows(rows),
-            ColumnSource::Sequence(sequence) => next_values(transaction, *sequence, column, rows),
-            // Generated columns read the values that the others will store, so they come after the assignment.
-            ColumnSource::Generated(_) => Ok(new_null_array(&column.kind.arrow(), rows)),
-        });
+        let columns = self.table.columns.iter().zip(&self.sources);
+        let columns = columns.map(|(column, source)| values_of(source, column, transaction, input, rows));
         let mut columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         for (place, source) in self.sources.iter().enumerate() {
             if let ColumnSource::Generated(expr) = source {
@@ -101,6 +118,24 @@ impl RowSink {
         // Conditions read the values as they will be stored, so they come after the assignment.
         self.checks.verify(&self.table, &batch)?;
         Ok(batch)
+    }
+}
+
+/// Returns the assigned values of a column. Those of a generated column are NULL.
+fn values_of(
+    source: &ColumnSource,
+    column: &ColumnDef,
+    transaction: &mut Transaction,
+    input: &[ArrayRef],
+    rows: usize,
+) -> Result<ArrayRef> {
+    match source {
+        ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
+        ColumnSource::Default(default) => default.rows(rows),
+        ColumnSource::Sequence(sequence) => next_values(transaction, *sequence, column, rows),
+        // Generated columns read the values that the others will store, so they come after the assignment.
+        ColumnSource::Generated(_) => Ok(new_null_array(&column.kind.arrow(), rows)),
+        ColumnSource::Kept => Err(Error::internal(format!("column \"{}\" is kept, not assigned", column.name))),
     }
 }
 

@@ -5,7 +5,7 @@ use rowmill_plan::write::{RepeatedRow, WriteAction, WriteSource};
 use rowmill_query::binder::target::{TargetRows, TargetValues};
 use sqlparser::ast::{Update, UpdateTableFromKind, With};
 
-use super::assignments::{Assignments, kinds_of_columns};
+use super::assignments::{Assignments, keeps_columns, kinds_of_columns};
 use super::clause::refuse;
 use super::target_table::TargetTable;
 use super::write::BoundWrite;
@@ -45,7 +45,8 @@ impl WriteBinder<'_> {
         let table = self.table(&target.name)?;
         let assignments = Assignments::of(self, STATEMENT, &table, target.alias(), assignments)?;
         let kinds = kinds_of_columns(&table);
-        let (row, values) = assignments.new_row(self, &table, &kinds, 0)?;
+        let keeps = keeps_columns(&table, returning.is_some());
+        let (row, values) = assignments.new_row(self, &table, &kinds, 0, keeps)?;
         let rows = TargetRows {
             with,
             target: target.relation,

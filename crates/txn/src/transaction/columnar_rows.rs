@@ -4,6 +4,7 @@
 //! insert         pending batches  ── a view needs them ──>  runs    ── joined, as committed runs are
 //!                                 └─ they fill a block ──>  blocks  ── in private extents
 //! insert_block   ────────────────────────────────────────>  blocks
+//! replace        ─── replaced_rows.rs ────────────────────>  blocks, and pending batches
 //! delete         bitmaps: one of committed rows, one of the transaction's own
 //! ```
 //!
@@ -32,7 +33,7 @@ const EARLY_BLOCK_ROWS_MIN: usize = 1 << 12;
 const RUN_BYTES_MAX: u64 = 32 << 20;
 
 /// Pending rows may take at most one part in this many of the memory limit.
-const PENDING_SHARE: u64 = 4;
+pub(super) const PENDING_SHARE: u64 = 4;
 
 /// The changes of a transaction to one table.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +110,7 @@ pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: 
 
 impl Transaction {
     /// The definition of a columnar table. Returns an error if the table is keyed, because its rows have no numbers.
-    fn columnar_def(&self, id: TableId) -> Result<Arc<TableDef>> {
+    pub(super) fn columnar_def(&self, id: TableId) -> Result<Arc<TableDef>> {
         let def = self.table_def(id)?;
         match def.keyed {
             None => Ok(def),
@@ -351,7 +352,7 @@ fn check_batch(def: &TableDef, batch: &RecordBatch) -> Result<()> {
 }
 
 /// Checks one column of new rows: its type, NOT NULL and the length of texts.
-fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
+pub(super) fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
     let column = &def.columns[index];
     let value_type = match values.data_type() {
         DataType::Dictionary(_, value) => value,

@@ -22,7 +22,7 @@ use rowmill_program::meets_several;
 use rowmill_query::binder::BoundQuery;
 use rowmill_storage::TableDef;
 use rowmill_storage::spill::TempSpace;
-use rowmill_txn::{Snapshot, Transaction};
+use rowmill_txn::{ReplacedRows, Snapshot, Transaction};
 
 use super::conflict::ConflictRows;
 use super::keys::{FoundRows, as_keys, filter, numbers};
@@ -40,8 +40,10 @@ pub(in crate::statement) struct WriteExecutor {
     tag: &'static str,
     table: Arc<TableDef>,
     actions: Vec<Action>,
-    /// What to do with rows that are found again, and the rows that were found.
-    repeated: Option<(Repeated, FoundRows)>,
+    /// What to do with rows that are found again.
+    repeated: Option<Repeated>,
+    /// The rows that were found, if the transaction does not tell which of them are found again.
+    found: Option<FoundRows>,
     conflict: Option<ConflictRows>,
     /// Whether all rows of the source are found before the first change.
     finds_first: bool,
@@ -61,6 +63,8 @@ pub(in crate::statement) struct WriteExecutor {
 enum Action {
     Insert(RowSink),
     Update(RowSink),
+    /// An update of a columnar table that keeps some columns.
+    Replace(RowSink, Option<ReplacedRows>),
     /// With the sink of the removed rows, if RETURNING reads them.
     Delete(Option<RowSink>),
 }
@@ -95,7 +99,10 @@ impl WriteExecutor {
         let action = |action: &WriteAction| {
             Ok(match action {
                 WriteAction::Insert(row) => Action::Insert(RowSink::new(work, &table, row, &checks)?),
-                WriteAction::Update(row) => Action::Update(RowSink::new(work, &table, row, &checks)?),
+                WriteAction::Update(row) => {
+                    let sink = RowSink::new(work, &table, row, &checks)?;
+                    if sink.replaced_columns().is_some() { Action::Replace(sink, None) } else { Action::Update(sink) }
+                }
                 WriteAction::Delete(None) => Action::Delete(None),
                 WriteAction::Delete(Some(old)) => {
                     Action::Delete(Some(RowSink::new(work, &table, old, &Arc::default())?))
@@ -112,6 +119,10 @@ impl WriteExecutor {
             WriteSource::Merge(_) => Some(Repeated::RefusedByMerge),
             _ => None,
         };
+        // A row of a columnar table that is deleted a second time counts only once, so the counts tell. Where new rows
+        // replace others by their keys, they may have deleted rows that are found later.
+        let is_counted = table.keyed.is_none() && table.time.as_ref().is_none_or(|time| time.dedup_keys.is_empty());
+        let needs_found = repeated.is_some() && (repeated == Some(Repeated::LeftOut) || !is_counted);
         let (broker, temp) = (work.engine().broker().clone(), work.engine().temp().clone());
         let waiting = || WaitingBatches::new(&broker, &temp);
         let waits = table.keyed.is_some() && !changes_rows_alone(&table, &plan.actions);
@@ -119,7 +130,8 @@ impl WriteExecutor {
         Ok(WriteExecutor {
             tag,
             actions,
-            repeated: repeated.map(|repeated| (repeated, FoundRows::new(table.keyed.is_some()))),
+            repeated,
+            found: needs_found.then(|| FoundRows::new(table.keyed.is_some())),
             conflict: None,
             finds_first: together.is_some(),
             together,
@@ -247,18 +259,23 @@ impl WriteExecutor {
                 }
             }
         }
+        for action in &mut self.actions {
+            if let Action::Replace(_, Some(replaced)) = action {
+                transaction.finish_replaced(replaced)?;
+            }
+        }
         self.apply_keyed(transaction)
     }
 
     /// The number of columns before the values: the row, and for MERGE its action.
     fn leading(&self) -> usize {
-        if matches!(self.repeated, Some((Repeated::RefusedByMerge, _))) { 2 } else { 1 }
+        if self.repeated == Some(Repeated::RefusedByMerge) { 2 } else { 1 }
     }
 
     /// Returns an error if a column of the source can never be assigned. We check this before any row changes.
     fn check_types(&self, fields: &[FieldRef]) -> Result<()> {
         for action in &self.actions {
-            if let Action::Insert(sink) | Action::Update(sink) = action {
+            if let Action::Insert(sink) | Action::Update(sink) | Action::Replace(sink, _) = action {
                 sink.check_types(fields)?;
             }
         }
@@ -266,25 +283,50 @@ impl WriteExecutor {
     }
 
     fn each_once(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
-        match &mut self.repeated {
+        match &mut self.found {
             None => Ok(batch),
-            Some((Repeated::LeftOut, found)) => found.only_new(&batch),
-            Some((repeated, found)) => match found.all_new(batch.column(0))? {
+            Some(found) if self.repeated == Some(Repeated::LeftOut) => found.only_new(&batch),
+            Some(found) => match found.all_new(batch.column(0))? {
                 true => Ok(batch),
-                false if *repeated == Repeated::Refused => Err(meets_several(&self.table)),
-                false => Err(meets_several_sources(&self.table)),
+                false => Err(self.found_again()),
             },
         }
+    }
+
+    /// The error for a row that is found again.
+    fn found_again(&self) -> Error {
+        match self.repeated {
+            Some(Repeated::RefusedByMerge) => meets_several_sources(&self.table),
+            _ => meets_several(&self.table),
+        }
+    }
+
+    /// Counts rows of a columnar table, `deleted` of `found` rows. Each of them was live before the statement, so a
+    /// smaller number means that one was found again.
+    fn count_changed(&mut self, deleted: u64, found: usize) -> Result<()> {
+        self.changed += deleted;
+        let is_refused = self.repeated.is_some() && self.found.is_none();
+        if is_refused && deleted < found as u64 { Err(self.found_again()) } else { Ok(()) }
     }
 
     /// Applies an action to the rows of a batch.
     fn act(&mut self, transaction: &mut Transaction, action: usize, batch: &RecordBatch) -> Result<()> {
         let (rows, input) = (batch.column(0), &batch.columns()[self.leading()..]);
+        if let Action::Replace(sink, replaced) = &mut self.actions[action] {
+            if replaced.is_none() {
+                let columns = sink.replaced_columns().unwrap_or_default();
+                *replaced = Some(transaction.replaced_rows(self.table.id, columns)?);
+            }
+            let values = sink.replaced(transaction, input, batch.num_rows())?;
+            let replaced = replaced.as_mut().expect("it was just made");
+            let deleted = transaction.replace(replaced, numbers(rows), &values)?;
+            return self.count_changed(deleted, rows.len());
+        }
         let made = match &self.actions[action] {
             Action::Insert(sink) | Action::Update(sink) | Action::Delete(Some(sink)) => {
                 Some(sink.assigned(transaction, input, batch.num_rows())?)
             }
-            Action::Delete(None) => None,
+            Action::Delete(None) | Action::Replace(..) => None,
         };
         let is_keyed = self.table.keyed.is_some();
         if let (Some(written), Some(made)) = (&mut self.written, &made) {
@@ -307,7 +349,8 @@ impl WriteExecutor {
                     self.changed += transaction.update_keyed(self.table.id, &change)?;
                 } else {
                     // The query reads the state before the statement, so it never finds the rows that we append.
-                    self.changed += transaction.delete(self.table.id, numbers(rows))?;
+                    let deleted = transaction.delete(self.table.id, numbers(rows))?;
+                    self.count_changed(deleted, rows.len())?;
                     transaction.insert(self.table.id, &new)?;
                 }
             }
@@ -317,7 +360,8 @@ impl WriteExecutor {
                 } else if is_keyed {
                     self.changed += transaction.delete_keyed(self.table.id, &[as_keys(rows)?])?;
                 } else {
-                    self.changed += transaction.delete(self.table.id, numbers(rows))?;
+                    let deleted = transaction.delete(self.table.id, numbers(rows))?;
+                    self.count_changed(deleted, rows.len())?;
                 }
             }
         }

@@ -30,7 +30,7 @@ use rowmill_plan::{Aggregate, AggregateOrder, AggregateOrdering, Expr, GroupKey,
 
 use super::add::{Grouped, Groups, ROWS_AT_ONCE};
 use super::first::{Direction, Firsts, OrderColumn};
-use super::registers::{self, SLOT_BITS, STRIDE, estimates, put, registers};
+use super::registers::{self, FewRegisters, SLOT_BITS, STRIDE, estimates, put, registers};
 use super::sketches::{self, ItemRows, LiveSketches, SketchRecipe};
 use super::{Finished, States};
 use crate::aggregate::{AggregateState, GroupValues, KeptValues, ValuesState, state_of};
@@ -567,6 +567,10 @@ pub(in crate::group) struct LogRows {
     chunk: Vec<u64>,
     firsts: Firsts,
     live: LiveSketches,
+    /// The registers of a log that keeps them, if the groups are few.
+    few_registers: FewRegisters,
+    /// Whether there is room in them for the groups of the present rows.
+    has_few_registers: bool,
     memory: Reservation,
 }
 
@@ -581,6 +585,8 @@ impl LogRows {
             chunk: Vec::new(),
             firsts: Firsts::default(),
             live: LiveSketches::new(memory.another()),
+            few_registers: FewRegisters::default(),
+            has_few_registers: false,
             memory,
         }
     }
@@ -601,8 +607,25 @@ impl LogRows {
     pub(in crate::group) fn settle(&mut self, log: &Log, texts: &mut TextStore) -> Result<()> {
         match log.reads.kept {
             Kept::Sketch(recipe) => self.live.settle(&recipe, &log.layout, &mut self.rows, (texts, &mut self.memory)),
+            Kept::Registers => {
+                self.reserve(self.few_registers.used() * STRIDE)?;
+                self.few_registers.drain_to(&mut self.rows);
+                Ok(())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Makes room for `words` more words. We reserve a power of two and account for it before allocating, so that the
+    /// broker can refuse the memory.
+    fn reserve(&mut self, words: usize) -> Result<()> {
+        let needed = self.rows.len() + words;
+        if needed > self.rows.capacity() {
+            let room = needed.next_power_of_two();
+            self.memory.grow(((room - self.rows.capacity()) * size_of::<u64>()) as u64)?;
+            self.rows.reserve_exact(room - self.rows.len());
+        }
+        Ok(())
     }
 
     /// Removes all rows.
@@ -650,6 +673,9 @@ impl LogRows {
         if let (Kept::Sketch(recipe), Some(items)) = (log.reads.kept, items) {
             let items = ItemRows::new(items, rows, &recipe)?;
             return self.add_to_sketches(log, &recipe, (values, &items), &places, rows, texts);
+        }
+        if log.reads.kept == Kept::Registers {
+            self.has_few_registers = self.few_registers.make_room(groups, places.len(), &mut self.memory)?;
         }
         places.chunks(ROWS_AT_ONCE).try_for_each(|places| self.write(log, values, places, rows, texts))
     }
@@ -732,13 +758,11 @@ impl LogRows {
 
     fn take(&mut self, log: &Log, values: &KeyValues<'_>, chunk: &mut [u64], texts: &mut TextStore) -> Result<()> {
         let rows = chunk.len() / log.layout.stride;
-        let needed = self.rows.len() + chunk.len();
-        // We reserve a power of two and account for it before allocating, so that the broker can refuse the memory.
-        if needed > self.rows.capacity() {
-            let room = needed.next_power_of_two();
-            self.memory.grow(((room - self.rows.capacity()) * size_of::<u64>()) as u64)?;
-            self.rows.reserve_exact(room - self.rows.len());
+        if log.reads.kept == Kept::Registers && self.has_few_registers {
+            self.few_registers.put(chunk);
+            return Ok(());
         }
+        self.reserve(chunk.len())?;
         if log.reads.kept == Kept::Registers {
             return self.take_registers(chunk);
         }

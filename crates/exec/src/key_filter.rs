@@ -147,6 +147,16 @@ impl KeyFilter {
         })
     }
 
+    /// Makes a filter of values of type `kind`, whose numbers have 64 bits, that keeps those with the numbers from
+    /// `least` to `most`.
+    pub(crate) fn between(kind: &DataType, least: u64, most: u64, counts: Arc<FilterCounts>) -> KeyFilter {
+        let set = match least <= most {
+            true => Set::Numbers(NumberSet { min: least, span: most - least, members: KeyMembers::All }),
+            false => Set::Nothing,
+        };
+        KeyFilter { kind: kind.clone(), keeps_null: false, set, few: None, few_set: OnceLock::new(), counts }
+    }
+
     /// The values that may have a match, and whether NULL has a match. A value may occur more than once. `None` if
     /// there are many values.
     pub(crate) fn few_values(&self) -> Option<(ArrayRef, bool)> {

@@ -24,6 +24,9 @@ pub struct FunctionSpec {
     /// Whether a call can fail for some arguments of the right types. The optimizer evaluates a function that can fail
     /// only for rows that need it.
     pub can_fail: bool,
+    /// Whether a call that fails has a result that does not fit its type, and nothing else. No condition is written to
+    /// guard against such a failure, so joins may compute the function for rows that have no partner.
+    pub only_overflows: bool,
     /// Whether the result is NULL as soon as one argument is NULL. The kernel still sees the NULLs.
     pub strict: bool,
     /// Whether `f(f(a, b), c)` is `f(a, b, c)`. The optimizer makes one call of a chain of them, because each call

@@ -183,13 +183,18 @@ impl HashJoin {
         KeyForm::new(ranges, self.request.nulls_equal, by_columns, is_indexed)
     }
 
-    /// The keys by which the probe side may leave rows out.
-    pub(super) fn filtered(&self) -> Vec<usize> {
+    /// Whether the probe side may leave out rows that match nothing.
+    pub(super) fn may_leave_out(&self) -> bool {
         let kind = self.request.kind;
         // NOT IN must know whether the probe side has NULLs, and whether it has rows at all, so no row may be left out.
         let asks_for_all = kind == JoinKind::BuildAnti && self.request.is_uncertain();
         // A join that returns unmatched probe rows must see all of them.
-        let may_leave_out = !kind.keeps_probe() && !asks_for_all;
+        !kind.keeps_probe() && !asks_for_all
+    }
+
+    /// The keys by which the probe side may leave rows out.
+    pub(super) fn filtered(&self) -> Vec<usize> {
+        let may_leave_out = self.may_leave_out();
         let keys = self.layout.probe_keys.iter().enumerate();
         let wanted = keys.filter(|(_, column)| may_leave_out && self.probe.accepts(**column));
         wanted.map(|(key, _)| key).collect()

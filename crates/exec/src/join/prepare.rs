@@ -429,6 +429,16 @@ impl HashJoin {
             Err(error) if error.kind() == ErrorKind::MemoryLimit => None,
             range_rows => range_rows?,
         };
+        if let Some(rows) = range_rows.as_ref().filter(|_| self.may_leave_out()) {
+            for (column, least, most) in rows.probe_limits() {
+                if self.probe.accepts(column) {
+                    let schema = self.probe.schema();
+                    let counts = Arc::clone(&self.metrics.filters);
+                    let filter = KeyFilter::between(schema.field(column).data_type(), least, most, counts);
+                    self.probe.offer(column, &Arc::new(filter));
+                }
+            }
+        }
         let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
         memory.push(rest);
         self.mark_by_whole(&stored, marks.as_ref());

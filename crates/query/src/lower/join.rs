@@ -11,7 +11,7 @@ use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, Sc
 use super::Lowerer;
 use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::ColumnSet;
-use crate::optimizer::facts::widened_integer;
+use crate::optimizer::facts::{can_only_overflow, widened_integer};
 
 /// A join whose build side is chosen.
 pub(super) struct JoinSpec {
@@ -329,7 +329,7 @@ impl Lowerer<'_> {
             let ExprOp::Compare(op, pair) = &condition.op else { continue };
             let is_bound = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
             // The bound is computed for each row of a side, and the condition once more for each pair.
-            if !is_bound || can_fail(condition) || condition.volatility() == Volatility::Volatile {
+            if !is_bound || !can_only_overflow(condition) || condition.volatility() == Volatility::Volatile {
                 continue;
             }
             let Some(of_sides) = sides(&pair[0], &pair[1], &build, &probe) else { continue };

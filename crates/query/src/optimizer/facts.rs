@@ -4,6 +4,7 @@ use arrow::datatypes::DataType;
 use rowmill_exec::aggregate;
 use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::AggregateCall;
+use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateOrdering, ColumnId, ColumnNames, CompareOp, ExprOp, ScalarExpr};
 
 use crate::column_set::ColumnSet;
@@ -32,6 +33,20 @@ pub(crate) fn is_movable(expr: &ScalarExpr) -> bool {
         |part: &ScalarExpr| matches!(&part.op, ExprOp::Cast { value, .. } if matches!(value.op, ExprOp::Parameter(_)));
     let can_fail = |part: &ScalarExpr| rowmill_expr::fold::operator_can_fail(part) && !is_of_parameter(part);
     !is_volatile(expr) && !expr.any(&can_fail)
+}
+
+/// Whether the evaluation can fail only because a sum, a difference or a product does not fit its type. For example,
+/// `t + INTERVAL '1 hour'` can, and `1 / x` fails for other reasons. No condition is written to guard against it, so it
+/// may be evaluated for rows that other conditions would leave out.
+pub(crate) fn can_only_overflow(expr: &ScalarExpr) -> bool {
+    let overflows = |part: &ScalarExpr| match &part.op {
+        ExprOp::Arithmetic(op, _) => !matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder),
+        ExprOp::Negate(_) => true,
+        ExprOp::Call(function, _) => function.only_overflows,
+        ExprOp::Cast { value, .. } => value.kind.is_temporal() && part.kind.is_temporal(),
+        _ => false,
+    };
+    !expr.any(&|part: &ScalarExpr| rowmill_expr::fold::operator_can_fail(part) && !overflows(part))
 }
 
 /// Splits conditions at their top-level ANDs.

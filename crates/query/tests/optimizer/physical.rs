@@ -17,6 +17,26 @@ fn shape(sql: &str) -> String {
     text
 }
 
+/// The number of bounds by which the only join of a query finds its rows.
+fn bounds(condition: &str) -> usize {
+    fn of(node: &Node) -> usize {
+        let own = if let Node::Join(join) = node { join.bounds.len() } else { 0 };
+        own + node.inputs().into_iter().map(of).sum::<usize>()
+    }
+    let sql = format!("select count(*) from orders join lineitem on {condition}");
+    let mut bound = bound_in(&sql, &TpchCatalog { keyed: true, sized: true });
+    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    of(&lower(&bound).unwrap_or_else(|error| panic!("{sql}: {error}")).root)
+}
+
+#[test]
+fn a_bound_may_overflow_but_not_fail_otherwise() {
+    assert_eq!(bounds("l_shipdate >= o_orderdate and l_shipdate < o_orderdate + interval '3 days'"), 2);
+    assert_eq!(bounds("l_partkey > o_custkey * 10 - 7"), 1);
+    assert_eq!(bounds("l_partkey > 1000000 / o_custkey"), 0);
+    assert_eq!(bounds("l_partkey > o_custkey + random()"), 0);
+}
+
 fn add(node: &Node, query: &PhysicalQuery, depth: usize, text: &mut String) {
     let line = match node {
         Node::Scan(scan) => Some(query.tables[scan.table].table().name.clone()),

@@ -14,6 +14,7 @@ use crate::functions::time::columns::{each_row, is_literal_text, out_of_range, p
 pub(super) const DATE_PLUS_DAYS: FunctionSpec = FunctionSpec {
     name: "date_plus_days",
     can_fail: true,
+    only_overflows: true,
     signature: date_and_days,
     kernel: |arguments, _, rows| shift_dates(arguments, rows, |date, days| date.checked_add(days)),
     doc: "The date a number of days after another, as `+` computes it.",
@@ -25,6 +26,7 @@ pub(super) const DATE_PLUS_DAYS: FunctionSpec = FunctionSpec {
 pub(super) const DATE_MINUS_DAYS: FunctionSpec = FunctionSpec {
     name: "date_minus_days",
     can_fail: true,
+    only_overflows: true,
     signature: date_and_days,
     kernel: |arguments, _, rows| shift_dates(arguments, rows, |date, days| date.checked_sub(days)),
     doc: "The date a number of days before another, as `-` computes it.",

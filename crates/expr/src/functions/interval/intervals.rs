@@ -20,6 +20,7 @@ const DAYS_PER_MONTH: i64 = 30;
 pub(super) const INTERVAL_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "interval_plus_interval",
     can_fail: true,
+    only_overflows: true,
     signature: two_intervals,
     kernel: |arguments, _, rows| combine(arguments, rows, add),
     doc: "The sum of two intervals: months, days and time are added separately.",
@@ -31,6 +32,7 @@ pub(super) const INTERVAL_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
 pub(super) const INTERVAL_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "interval_minus_interval",
     can_fail: true,
+    only_overflows: true,
     signature: two_intervals,
     kernel: |arguments, _, rows| combine(arguments, rows, subtract),
     doc: "The difference of two intervals: months, days and time are subtracted separately.",
@@ -42,6 +44,7 @@ pub(super) const INTERVAL_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
 pub(super) const INTERVAL_TIMES_NUMBER: FunctionSpec = FunctionSpec {
     name: "interval_times_number",
     can_fail: true,
+    only_overflows: true,
     signature: |arguments| interval_and_number(arguments, true),
     kernel: multiply_all,
     doc: "An interval times a number. A part of a month becomes days, 30 to a month; a part of a day becomes time.",
@@ -65,6 +68,7 @@ pub(super) const INTERVAL_DIVIDED_BY_NUMBER: FunctionSpec = FunctionSpec {
 pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
     name: "negate_interval",
     can_fail: true,
+    only_overflows: true,
     signature: |arguments| match arguments {
         [a] if is_interval(a) => Some(CallKinds { arguments: vec![INTERVAL_KIND], result: INTERVAL_KIND }),
         _ => None,

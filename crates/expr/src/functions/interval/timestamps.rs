@@ -18,6 +18,7 @@ pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_plus_interval",
     aliases: &["date_add"],
     can_fail: true,
+    only_overflows: true,
     signature: timestamp_and_interval,
     kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, 1),
     doc: "The point in time an interval after another, as `+` computes it. Months end at their last day.",
@@ -29,6 +30,7 @@ pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
 pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_interval",
     can_fail: true,
+    only_overflows: true,
     signature: timestamp_and_interval,
     kernel: shift_back,
     doc: "The point in time an interval before another, as `-` computes it. Months end at their last day.",
@@ -40,6 +42,7 @@ pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
 pub(super) const TIMESTAMP_MINUS_TIMESTAMP: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_timestamp",
     can_fail: true,
+    only_overflows: true,
     signature: two_timestamps,
     kernel: subtract_timestamps,
     doc: "The time between two timestamps, in days and the rest of a day.",

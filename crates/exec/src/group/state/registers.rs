@@ -124,7 +124,7 @@ impl FewRegisters {
     /// Puts rows of groups for which there is room.
     pub(super) fn put(&mut self, rows: &[u64]) {
         for row in rows.as_chunks::<STRIDE>().0 {
-            let (slot, rank) = (row[1] as usize >> RANK_BITS, row[1] as u8 & (1 << RANK_BITS) - 1);
+            let (slot, rank) = (row[1] as usize >> RANK_BITS, row[1] as u8 & ((1 << RANK_BITS) - 1));
             let held = &mut self.ranks[(row[0] as usize) << SLOT_BITS | slot];
             *held = (*held).max(rank);
         }

@@ -59,8 +59,8 @@ impl<L: TextLines> Encoder for LineEncoder<L> {
             return Ok(());
         }
         let columns = text_columns(batch).map_err(io::Error::other)?;
-        for number in 0..pieces {
-            self.lines.format(&columns, piece(number), &mut self.text);
+        for row in 0..rows {
+            self.lines.format(&columns, row..row + 1, &mut self.text);
             write_full(&mut self.text, &mut self.out)?;
         }
         Ok(())

@@ -43,8 +43,8 @@ enum RisingNumbers {
     Wide(Vec<u128>),
 }
 
-/// Numbers that do not fall, and where the numbers of equal steps between the first and the last one begin. In 10,000
-/// evenly spread numbers a search takes 4 ns, and 60 ns by halves.
+/// Numbers that do not fall, and where the numbers of equal steps between the first and the last one begin. A search
+/// looks only at the numbers of one step, which are few unless most numbers are near each other.
 #[derive(Debug)]
 struct NumberDirectory {
     numbers: Vec<u64>,

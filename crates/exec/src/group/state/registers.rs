@@ -93,7 +93,7 @@ pub(super) fn put(row: &[u64], rows: &mut Vec<u64>, first: usize, index: &mut In
     }
 }
 
-/// The registers of a few groups, a byte for each. Ranks take 3 ns there, and 30 ns in rows that an index finds.
+/// The registers of a few groups, a byte for each, so that a rank needs no index to find its register.
 #[derive(Debug, Default)]
 pub(super) struct FewRegisters {
     /// The ranks by group and number; 0 for an empty register.

@@ -2,7 +2,9 @@
 //!
 //! The rows of a columnar table stream. We read a batch of row numbers and values from the state before the statement.
 //! The numbers go into the delete vectors, and the new rows into the open block, which is sealed when it is full. So a
-//! change of every row of a large table holds only a few batches and the blocks that are being sealed.
+//! change of every row of a large table holds only a few batches and the blocks that are being sealed. For an UPDATE
+//! that keeps columns, we read only the new values. The transaction holds them until it knows all rows of their block
+//! ([`ReplacedRows`]).
 //!
 //! The rows of a keyed table stream too if the changes of some rows cannot concern others: for INSERT, DELETE, and an
 //! UPDATE that assigns no column of a unique key. In all other statements a key that one row gives up must be free for

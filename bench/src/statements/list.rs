@@ -1,6 +1,7 @@
 //! Ordinary statements of applications on the tables of a [shop](super::shop).
 
 use super::back_office_list::{BACK_OFFICE_CHANGES, BACK_OFFICE_FIGURES, BACK_OFFICE_LISTS, BACK_OFFICE_SCREENS};
+use super::desk_list::{DESK_CHANGES, DESK_HISTORIES, DESK_LOOKUPS, DESK_RELATIONS, DESK_REPORTS, DESK_SEARCHES};
 use super::draw::Draw::{
     Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, FreshEmail, Later, Moment, More, Name,
     NamePattern, Number, OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
@@ -42,6 +43,12 @@ pub static SHOP: &[(&str, &[Statement])] = &[
     ("services: feeds", SERVICE_FEEDS),
     ("services: reports", SERVICE_REPORTS),
     ("services: changes", SERVICE_CHANGES),
+    ("desk: lookups", DESK_LOOKUPS),
+    ("desk: searches", DESK_SEARCHES),
+    ("desk: histories", DESK_HISTORIES),
+    ("desk: reports", DESK_REPORTS),
+    ("desk: relations", DESK_RELATIONS),
+    ("desk: changes", DESK_CHANGES),
 ];
 
 const CONSTANTS: &[Statement] = &[

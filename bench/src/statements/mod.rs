@@ -22,6 +22,7 @@ mod back_office_list;
 mod community_account_list;
 mod community_change_list;
 mod contender;
+mod desk_list;
 mod filled_tables;
 mod framework_list;
 mod measure;

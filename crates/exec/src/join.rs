@@ -6,6 +6,7 @@
 //! index    a worker takes a partition and makes its table; filters for the probe side are made       prepare.rs
 //! probe    a worker takes a batch of the probe side, finds the rows of all its keys, and returns pairs   probe.rs
 //!          and remembers the rows of texts that repeat                                              text_memo.rs
+//!          of many rows of a key, it finds those within the bounds of the condition              list_bounds.rs
 //!          without keys, it finds the rows within the bounds of the condition, if there are any   range_rows.rs
 //! rest     returns rows of the build side with a match, or without one, if the join kind asks for them     rest.rs
 //! ```
@@ -23,6 +24,7 @@ mod gather;
 mod index;
 mod keys;
 mod layout;
+mod list_bounds;
 mod long_keys;
 mod marks;
 mod metrics;
@@ -83,7 +85,7 @@ pub struct JoinRequest {
     /// columns of a pair. It is evaluated only for pairs with equal keys, and under `null_aware` also for pairs whose
     /// keys may be equal.
     pub residual: Option<Arc<dyn VectorFunction>>,
-    /// Bounds that pairs meet because of `residual`, if there are no keys.
+    /// Bounds that pairs meet because of `residual`.
     pub bounds: Vec<JoinBound>,
     /// The columns of the result, as positions in the columns of a pair. They must be columns of one side only if the
     /// kind returns only that side.

@@ -340,6 +340,9 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
     let mut line = format!("{operator}: {kind}");
     if !on.is_empty() {
         line += &format!(", on [{}]", on.join(", "));
+        if let Some(bound) = join.bounds.first() {
+            line += &format!(", in order of {}", build[bound.build]);
+        }
     }
     match join.condition {
         Some(Expr::Function(function)) => line += &format!(", where {}", names.function(function)),

@@ -268,6 +268,20 @@ impl PartitionPart {
 }
 
 impl PartitionIndex {
+    /// The lists of the partition, and the places of the rows of each list with at least `rows_min` rows.
+    pub(super) fn long_lists(&mut self, rows_min: usize) -> (&mut [u32], Vec<Range<usize>>) {
+        let mut long_lists = Vec::new();
+        let mut place = 0;
+        while let Some(rows) = self.lists.get(place) {
+            let list = place + 1..place + 1 + *rows as usize;
+            place = list.end;
+            if list.len() >= rows_min {
+                long_lists.push(list);
+            }
+        }
+        (&mut self.lists, long_lists)
+    }
+
     fn bytes(&self) -> u64 {
         let slots = match &self.slots {
             Slots::Direct(entries) => entries.len() * size_of::<u32>(),
@@ -395,6 +409,22 @@ impl Index {
             row if row & LIST == 0 => 1,
             list => self.lists[(list ^ LIST) as usize],
         }));
+    }
+
+    /// Puts the places of the rows of each entry with at least `rows_min` rows into `ranges`. The ranges of other
+    /// entries are empty. `counts` are the numbers of rows of the entries.
+    pub(super) fn long_ranges(&self, entries: &[u32], counts: &[u32], rows_min: usize, ranges: &mut Vec<Range<u32>>) {
+        ranges.clear();
+        ranges.extend(entries.iter().zip(counts).map(|(entry, count)| match *count as usize >= rows_min {
+            true => (entry ^ LIST) + 1..(entry ^ LIST) + 1 + count,
+            false => 0..0,
+        }));
+    }
+
+    /// The rows at places of the lists.
+    #[inline]
+    pub(super) fn listed(&self, places: &Range<u32>) -> &[u32] {
+        &self.lists[places.start as usize..places.end as usize]
     }
 
     /// The rows of an entry; `count` is their number.

@@ -39,7 +39,7 @@ pub(super) struct JoinLayout {
     pub(super) output: Vec<(PairColumnOrigin, DataType)>,
     /// The columns that the condition reads, with their types.
     pub(super) residual: Vec<(PairColumnOrigin, DataType)>,
-    /// The bounds of a join without keys. Their build columns are positions in [`JoinLayout::stored`].
+    /// The bounds that pairs meet. Their build columns are positions in [`JoinLayout::stored`].
     pub(super) bounds: Vec<JoinBound>,
     /// The columns that the order of the build side reads, if the join is an ordered one.
     pub(super) ordered: Option<OrderedLayout>,
@@ -66,7 +66,7 @@ impl JoinLayout {
         layout.output = layout.origins(&request.output, build, probe);
         layout.residual = layout.origins(residual, build, probe);
         // A truth or a mark of NOT IN also needs the pairs for which the condition is NULL.
-        if request.on.is_empty() && request.kind != JoinKind::ProbeTruth && !request.null_aware {
+        if request.ordered.is_none() && request.kind != JoinKind::ProbeTruth && !request.null_aware {
             for bound in &request.bounds {
                 let kinds = (build.field(bound.build).data_type(), probe.field(bound.probe).data_type());
                 if is_searchable(kinds.0, kinds.1) {

@@ -12,6 +12,7 @@ use super::gather::{BuildBatch, BuildBatches, GatheredBuild};
 use super::index::{Index, PartitionIndex, PartitionPart, list_starts};
 use super::keys::KeyForm;
 use super::layout::PairColumnOrigin;
+use super::list_bounds::{BoundNumbers, LIST_ROWS_MIN, ListBounds, PartNumbers};
 use super::long_keys::LongKeys;
 use super::marks::Marks;
 use super::packing::{NO_KEY, PackScratch};
@@ -48,6 +49,8 @@ pub(super) struct PreparedBuild {
     list_starts: Vec<u32>,
     /// The order of the rows of a key, if the join is an ordered one.
     order: Option<KeyOrder>,
+    /// The numbers of the columns with bounds, if the join has keys and bounds.
+    bound_numbers: Option<BoundNumbers>,
     /// The next piece of work.
     next: AtomicUsize,
     _memory: Vec<Reservation>,
@@ -74,6 +77,8 @@ pub(super) struct Indexed {
     tables: Vec<(usize, PartitionIndex)>,
     /// The rows of partitions in order, if the join is an ordered one.
     ordered: Vec<(usize, OrderedPart)>,
+    /// The numbers of the bounds of partitions, if the join has keys and bounds.
+    bounded: Vec<(usize, PartNumbers)>,
     /// Filters with the columns of the probe side.
     filters: Vec<(usize, Arc<KeyFilter>)>,
     memory: Reservation,
@@ -87,6 +92,8 @@ pub(super) struct Built {
     pub(super) index: Option<Index>,
     /// The rows in the order of a column, if the join has no keys but bounds.
     pub(super) range_rows: Option<RangeRows>,
+    /// The bounds of the rows of each key, if the join has keys and bounds.
+    pub(super) list_bounds: Option<ListBounds>,
     /// The rows in order, if the join is an ordered one.
     pub(super) ordered: Option<OrderedRows>,
     /// The marks of rows with a match, if the kind of the join needs them.
@@ -294,8 +301,19 @@ impl HashJoin {
         if !are_exact {
             batch_keys.clear();
         }
+        let mut of_bounds = self.broker().reservation(OWNER);
+        let bound_numbers = match self.request.on.is_empty() || self.layout.bounds.is_empty() {
+            true => None,
+            false => {
+                let column = |place: usize| Arc::clone(&stored.columns[place].values);
+                let numbers = BoundNumbers::new(&self.layout.bounds, column, stored.rows, &mut of_bounds);
+                unless_short_of_memory(numbers)?
+            }
+        };
+        memory.push(of_bounds);
         Ok(PreparedBuild {
             order: self.key_order(&stored)?,
+            bound_numbers,
             stored: Arc::new(stored),
             batch_keys,
             // All partitions must know where their lists start before any is built.
@@ -317,7 +335,8 @@ impl HashJoin {
     /// Makes filters and the tables of partitions until no work is left.
     fn index(&self, gathered: &BuildBatches, prepared: &PreparedBuild) -> Result<Indexed> {
         let memory = self.broker().reservation(OWNER);
-        let mut indexed = Indexed { tables: Vec::new(), ordered: Vec::new(), filters: Vec::new(), memory };
+        let (tables, ordered, bounded, filters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut indexed = Indexed { tables, ordered, bounded, filters, memory };
         // Exact words need no comparison of keys.
         let keys = prepared.stored.keys.as_ref();
         let is_same = |row: u32, other: u32| keys.is_none_or(|keys| keys.is_same(row as usize, keys, other as usize));
@@ -352,7 +371,12 @@ impl HashJoin {
                 indexed.tables.push((partition, table));
                 continue;
             }
-            let table = partitioning.table(partition, &parts, *lists_start, is_same, &mut indexed.memory)?;
+            let mut table = partitioning.table(partition, &parts, *lists_start, is_same, &mut indexed.memory)?;
+            if let Some(numbers) = &prepared.bound_numbers {
+                let (lists, long_lists) = table.long_lists(LIST_ROWS_MIN);
+                let sorted = unless_short_of_memory(numbers.sort(lists, &long_lists, &mut indexed.memory))?;
+                indexed.bounded.extend(sorted.map(|numbers| (partition, numbers)));
+            }
             indexed.tables.push((partition, table));
         }
         Ok(indexed)
@@ -394,9 +418,10 @@ impl HashJoin {
 
     /// Joins the tables into the index and offers the filters to the probe side.
     fn indexed(&self, gathered: &BuildBatches, prepared: &PreparedBuild, indexed: Vec<Indexed>) -> Result<Built> {
-        let (mut tables, mut ordered, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tables, mut ordered, mut bounded, mut memory) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for worker in indexed {
             ordered.extend(worker.ordered);
+            bounded.extend(worker.bounded);
             worker.filters.iter().for_each(|(column, filter)| self.probe.offer(*column, filter));
             tables.extend(worker.tables);
             memory.push(worker.memory);
@@ -424,10 +449,18 @@ impl HashJoin {
             _ => Some(Index::new(gathered.partitioning, tables, &prepared.list_starts, &mut rest)?),
         };
         let column = |place: usize| Arc::clone(&stored.columns[place].values);
-        let range_rows = match RangeRows::new(&self.layout.bounds, column, &mut rest) {
-            // Comparing all rows needs no memory, and gives the same result.
-            Err(error) if error.kind() == ErrorKind::MemoryLimit => None,
-            range_rows => range_rows?,
+        let range_rows = match index {
+            None => unless_short_of_memory(RangeRows::new(&self.layout.bounds, column, &mut rest))?.flatten(),
+            Some(_) => None,
+        };
+        let list_bounds = match &prepared.bound_numbers {
+            // Without the numbers of a partition, the rows of its keys are not in order.
+            Some(numbers) if bounded.len() == prepared.list_starts.len() => {
+                bounded.sort_unstable_by_key(|(partition, _)| *partition);
+                let parts = bounded.into_iter().map(|(_, part)| part).collect();
+                unless_short_of_memory(numbers.join(parts, &prepared.list_starts, &mut rest))?
+            }
+            _ => None,
         };
         if let Some(rows) = range_rows.as_ref().filter(|_| self.may_leave_out()) {
             for (column, least, most) in rows.probe_limits() {
@@ -451,10 +484,20 @@ impl HashJoin {
             stored,
             index,
             range_rows,
+            list_bounds,
             ordered,
             marks,
             null_rows_marked: AtomicBool::new(false),
             _memory: memory,
         })
+    }
+}
+
+/// The result of work that only saves comparisons. `None` if there is too little memory for it, because comparing more
+/// rows needs no memory and gives the same pairs.
+fn unless_short_of_memory<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::MemoryLimit => Ok(None),
+        result => result.map(Some),
     }
 }

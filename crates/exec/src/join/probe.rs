@@ -24,6 +24,7 @@ use rowmill_base::{Error, Reservation, Result};
 use super::emit::{BuildSide, ProbeSide, columns, failed};
 use super::index::{Index, NONE};
 use super::keys::KeyForm;
+use super::list_bounds::LIST_ROWS_MIN;
 use super::long_keys::LongKeys;
 use super::metrics::add;
 use super::packing::PackScratch;
@@ -81,7 +82,8 @@ pub(super) struct Slice {
     entries: Vec<u32>,
     /// The number of rows of each entry. Empty if keys are unique.
     counts: Vec<u32>,
-    /// The places of the build rows that each row may match, if the join has no keys but bounds.
+    /// If the join has bounds, the places of the build rows that each row may match: of its key if the key has many
+    /// rows, and of all rows if the join has no keys.
     ranges: Vec<Range<u32>>,
     /// Whether a match of each row was found so far.
     pub(super) matched: Vec<bool>,
@@ -244,6 +246,10 @@ impl Prober {
         }
         if !index.is_unique() {
             index.count(&slice.entries, &mut slice.counts);
+            if let Some(bounds) = &built.list_bounds {
+                index.long_ranges(&slice.entries, &slice.counts, LIST_ROWS_MIN, &mut slice.ranges);
+                bounds.narrow(&mut slice.ranges, |column| Arc::clone(&slice.columns[column]))?;
+            }
         }
         Ok(())
     }
@@ -388,8 +394,9 @@ impl Prober {
             let pairs = slice.cursor.list(slice.rows, self.join.batch_rows(), |row| match &self.built.index {
                 // One match is enough.
                 _ if kind.asks_of_probe() && slice.matched[row] => Candidates::Rows(&[]),
-                Some(index) => Candidates::Rows(match (&self.built.ordered, ranges) {
-                    (Some(rows), Some(ranges)) => &rows.rows()[ranges.of(row)],
+                Some(index) => Candidates::Rows(match (&self.built.ordered, ranges, &self.built.list_bounds) {
+                    (Some(rows), Some(ranges), _) => &rows.rows()[ranges.of(row)],
+                    (_, _, Some(_)) if slice.count(row) as usize >= LIST_ROWS_MIN => index.listed(&slice.ranges[row]),
                     _ => index.rows(&slice.entries[row], slice.count(row)),
                 }),
                 None => match &self.built.range_rows {

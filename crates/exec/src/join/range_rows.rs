@@ -108,7 +108,7 @@ pub(super) fn is_searchable(build: &DataType, probe: &DataType) -> bool {
 }
 
 /// Whether an operator bounds the values of the build side from above.
-fn is_upper(op: CompareOp) -> bool {
+pub(super) fn is_upper(op: CompareOp) -> bool {
     matches!(op, CompareOp::Less | CompareOp::LessOrEqual)
 }
 
@@ -134,29 +134,19 @@ impl RangeRows {
         let of_rows = |numbers: &[u128]| rows.iter().map(|row| numbers[*row as usize]).collect::<Vec<u128>>();
         let mut of_bounds = Vec::with_capacity(bounds.len());
         for bound in bounds {
-            let mut numbers = match bound.build == first.build {
+            let numbers = match bound.build == first.build {
                 true => of_rows(&ordered),
                 false => {
                     let values = column(bound.build);
-                    let numbers = numbers_of(&values)?;
+                    let mut numbers = numbers_of(&values)?;
                     // A NULL meets no bound, so it must not widen the range.
                     let none = if is_upper(bound.op) { u128::MAX } else { u128::MIN };
-                    let or_none = |row: &u32| match values.is_valid(*row as usize) {
-                        true => numbers[*row as usize],
-                        false => none,
-                    };
-                    rows.iter().map(or_none).collect()
+                    set_nulls(&mut numbers, &values, none);
+                    let mut numbers = of_rows(&numbers);
+                    make_rising(&mut numbers, bound.op);
+                    numbers
                 }
             };
-            if bound.build != first.build && is_upper(bound.op) {
-                for place in (1..numbers.len()).rev() {
-                    numbers[place - 1] = numbers[place - 1].min(numbers[place]);
-                }
-            } else if bound.build != first.build {
-                for place in 1..numbers.len() {
-                    numbers[place] = numbers[place].max(numbers[place - 1]);
-                }
-            }
             let numbers = RisingNumbers::new(numbers, numbers::width_of(column(bound.build).data_type()));
             of_bounds.push(RowBound { bound: *bound, numbers });
         }
@@ -177,12 +167,11 @@ impl RangeRows {
                         Some(next) => directory.less_than(next),
                         None => self.rows.len() as u32,
                     };
-                    bound_ranges(&mut ranges, bound.op, (&values, &sought), |n| directory.less_than(n), not_greater);
+                    let less = |_: &Range<u32>, number: u64| directory.less_than(number);
+                    bound_ranges(&mut ranges, bound.op, (&values, &sought), less, |_, number| not_greater(number));
                 }
                 RisingNumbers::Wide(numbers) => {
-                    let less = |number: u128| numbers.partition_point(|other| *other < number) as u32;
-                    let not_greater = |number: u128| numbers.partition_point(|other| *other <= number) as u32;
-                    bound_ranges(&mut ranges, bound.op, (&values, &numbers_of(&values)?), less, not_greater);
+                    bound_ranges_by_halves(&mut ranges, bound.op, (&values, &numbers_of(&values)?), numbers);
                 }
             }
         }
@@ -222,14 +211,14 @@ impl RangeRows {
 }
 
 /// Narrows the range of each row to the build rows whose value is within its bound. `less` and `not_greater` give the
-/// number of build rows with a value less than, or not greater than, a number.
+/// first place of a range after all values that are less than, or not greater than, a number.
 #[inline]
 fn bound_ranges<N: Copy>(
     ranges: &mut [Range<u32>],
     op: CompareOp,
     (values, numbers): (&ArrayRef, &[N]),
-    less: impl Fn(N) -> u32,
-    not_greater: impl Fn(N) -> u32,
+    less: impl Fn(&Range<u32>, N) -> u32,
+    not_greater: impl Fn(&Range<u32>, N) -> u32,
 ) {
     let nulls = values.nulls();
     for (row, (range, number)) in ranges.iter_mut().zip(numbers).enumerate() {
@@ -240,17 +229,54 @@ fn bound_ranges<N: Copy>(
             continue;
         }
         match op {
-            CompareOp::Less => range.end = range.end.min(less(*number)),
-            CompareOp::LessOrEqual => range.end = range.end.min(not_greater(*number)),
-            CompareOp::Greater => range.start = range.start.max(not_greater(*number)),
-            CompareOp::GreaterOrEqual => range.start = range.start.max(less(*number)),
+            CompareOp::Less => range.end = range.end.min(less(range, *number)),
+            CompareOp::LessOrEqual => range.end = range.end.min(not_greater(range, *number)),
+            CompareOp::Greater => range.start = range.start.max(not_greater(range, *number)),
+            CompareOp::GreaterOrEqual => range.start = range.start.max(less(range, *number)),
             CompareOp::Equal | CompareOp::NotEqual => {}
         }
     }
 }
 
+/// Narrows the range of each row as [`bound_ranges`] does. `of_places` has the number of each place. It does not fall
+/// from place to place within a range.
+pub(super) fn bound_ranges_by_halves<N: Copy + Ord>(
+    ranges: &mut [Range<u32>],
+    op: CompareOp,
+    values: (&ArrayRef, &[N]),
+    of_places: &[N],
+) {
+    let of_range = |range: &Range<u32>| &of_places[range.start as usize..range.end as usize];
+    let less =
+        |range: &Range<u32>, number: N| range.start + of_range(range).partition_point(|other| *other < number) as u32;
+    let not_greater =
+        |range: &Range<u32>, number: N| range.start + of_range(range).partition_point(|other| *other <= number) as u32;
+    bound_ranges(ranges, op, values, less, not_greater);
+}
+
+/// Replaces the numbers of NULLs.
+pub(super) fn set_nulls<N: Copy>(numbers: &mut [N], values: &ArrayRef, none: N) {
+    if let Some(nulls) = values.nulls() {
+        (0..numbers.len()).filter(|row| nulls.is_null(*row)).for_each(|row| numbers[row] = none);
+    }
+}
+
+/// Turns the numbers of a column that has no order into numbers that do not fall: the least number from a row on if
+/// they are bounded from above, otherwise the greatest number so far.
+pub(super) fn make_rising<N: Copy + Ord>(numbers: &mut [N], op: CompareOp) {
+    if is_upper(op) {
+        for place in (1..numbers.len()).rev() {
+            numbers[place - 1] = numbers[place - 1].min(numbers[place]);
+        }
+    } else {
+        for place in 1..numbers.len() {
+            numbers[place] = numbers[place].max(numbers[place - 1]);
+        }
+    }
+}
+
 /// The numbers of values. Those of NULLs are arbitrary.
-fn numbers_of(values: &ArrayRef) -> Result<Vec<u128>> {
+pub(super) fn numbers_of(values: &ArrayRef) -> Result<Vec<u128>> {
     let mut wide = Vec::with_capacity(values.len());
     if numbers::width_of(values.data_type()) == Some(Width::Wide) {
         numbers::extend_wide(values, &mut wide)?;

@@ -12,6 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, ErrorKind, Result};
 use rowmill_io::{Call, Fault, FaultyDisk, MemoryDisk};
+use rowmill_plan::{CompareOp, JoinBound};
 use rowmill_storage::spill::{SpillMeter, TempSpace};
 
 use super::source::TestSource;
@@ -135,14 +136,67 @@ fn batch(rows: &[Row], kinds: &[KeyKind], random: &mut SmallRng) -> RecordBatch 
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).expect("columns of one length")
 }
 
-/// True unless the sum of two columns is a multiple of three. NULL if one of them is NULL.
+/// A column of a side that a condition reads.
+#[derive(Clone, Copy, Debug)]
+enum Compared {
+    Id,
+    Value,
+}
+
+/// What a condition demands of a pair of rows.
+#[derive(Clone, Debug)]
+enum Demand {
+    /// The sum of the values is no multiple of three.
+    Sum,
+    /// All comparisons of a build column with a probe column are true.
+    Bounds(Vec<(Compared, CompareOp, Compared)>),
+}
+
+/// The id and the value of a row.
+type IdAndValue = (Option<i32>, Option<i32>);
+
+impl Demand {
+    fn random(random: &mut SmallRng) -> Demand {
+        const OPS: [CompareOp; 4] =
+            [CompareOp::Less, CompareOp::LessOrEqual, CompareOp::Greater, CompareOp::GreaterOrEqual];
+        if random.random_bool(0.3) {
+            return Demand::Sum;
+        }
+        let column = |random: &mut SmallRng| [Compared::Id, Compared::Value][random.random_range(0..2)];
+        let bound = |random: &mut SmallRng| (column(random), OPS[random.random_range(0..OPS.len())], column(random));
+        Demand::Bounds((0..random.random_range(1..4)).map(|_| bound(random)).collect())
+    }
+
+    /// Whether a pair meets the demand; `None` if that is unknown.
+    fn holds(&self, build: IdAndValue, probe: IdAndValue) -> Option<bool> {
+        let Demand::Bounds(bounds) = self else { return Some((build.1? + probe.1?) % 3 != 0) };
+        let column = |row: IdAndValue, column: Compared| match column {
+            Compared::Id => row.0,
+            Compared::Value => row.1,
+        };
+        let mut all = Some(true);
+        for (of_build, op, of_probe) in bounds {
+            let truth = column(build, *of_build).zip(column(probe, *of_probe)).map(|(left, right)| match op {
+                CompareOp::Less => left < right,
+                CompareOp::LessOrEqual => left <= right,
+                CompareOp::Greater => left > right,
+                _ => left >= right,
+            });
+            all = match (all, truth) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            };
+        }
+        all
+    }
+}
+
+/// A condition over the ids and the values of both sides.
 #[derive(Debug)]
 struct Condition {
     columns: Vec<usize>,
-}
-
-fn holds(left: Option<i32>, right: Option<i32>) -> Option<bool> {
-    Some((left? + right?) % 3 != 0)
+    demand: Demand,
 }
 
 impl VectorFunction for Condition {
@@ -151,9 +205,13 @@ impl VectorFunction for Condition {
     }
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let [left, right] = [0, 1].map(|side| columns[side].as_primitive::<Int32Type>());
-        assert_eq!(left.len(), rows);
-        Ok(Arc::new(left.iter().zip(right).map(|(left, right)| holds(left, right)).collect::<BooleanArray>()))
+        let values =
+            |column: usize| -> Vec<Option<i32>> { columns[column].as_primitive::<Int32Type>().iter().collect() };
+        let [build_ids, build_values, probe_ids, probe_values] = [0, 1, 2, 3].map(values);
+        assert_eq!(build_ids.len(), rows);
+        let holds =
+            |row: usize| self.demand.holds((build_ids[row], build_values[row]), (probe_ids[row], probe_values[row]));
+        Ok(Arc::new((0..rows).map(holds).collect::<BooleanArray>()))
     }
 }
 
@@ -167,7 +225,7 @@ struct JoinCase {
     keys: Vec<KeyKind>,
     nulls_equal: bool,
     null_aware: bool,
-    residual: bool,
+    residual: Option<Demand>,
     build: Vec<Vec<Row>>,
     probe: Vec<Vec<Row>>,
     batch_rows: usize,
@@ -203,7 +261,7 @@ impl JoinCase {
             keys,
             nulls_equal: random.random_bool(0.2),
             null_aware: random.random_bool(0.5),
-            residual: random.random_bool(0.4),
+            residual: random.random_bool(0.5).then(|| Demand::random(random)),
             build,
             probe,
             batch_rows: [1, 3, 1_000][random.random_range(0..3)],
@@ -249,15 +307,31 @@ impl JoinCase {
         temp.set_file_bytes_min(0);
         let (build, probe) = (self.input(&self.build, random), self.input(&self.probe, random));
         let width = self.keys.len() + 3;
-        let residual = Condition { columns: vec![width - 2, 2 * width - 2] };
+        let columns = vec![width - 3, width - 2, 2 * width - 3, 2 * width - 2];
+        let residual = self.residual.clone().map(|demand| Condition { columns, demand });
+        let place = |column: Compared| match column {
+            Compared::Id => width - 3,
+            Compared::Value => width - 2,
+        };
+        let bounds = match &self.residual {
+            Some(Demand::Bounds(bounds)) => {
+                let bound = |(build, op, probe): &(Compared, CompareOp, Compared)| JoinBound {
+                    build: place(*build),
+                    op: *op,
+                    probe: place(*probe),
+                };
+                bounds.iter().map(bound).collect()
+            }
+            _ => Vec::new(),
+        };
         let (broker, meter) = (Broker::new(1 << 30), Arc::<SpillMeter>::default());
         broker.set_always_spills(spills);
         let request = JoinRequest {
             kind: self.kind,
             on: (0..self.keys.len()).map(|key| (key, key)).collect(),
             nulls_equal: self.nulls_equal,
-            residual: self.residual.then(|| Arc::new(residual) as Arc<dyn VectorFunction>),
-            bounds: Vec::new(),
+            residual: residual.map(|residual| Arc::new(residual) as Arc<dyn VectorFunction>),
+            bounds,
             output: self.output(),
             schema: self.schema(),
             batch_rows: self.batch_rows,
@@ -326,10 +400,11 @@ impl JoinCase {
     /// Whether two rows match; `None` if that is unknown.
     fn matches(&self, build: &Row, probe: &Row) -> Option<bool> {
         let is_truth = self.kind == JoinKind::ProbeTruth;
-        let mut all = match holds(build.value, probe.value) {
-            _ if !self.residual => Some(true),
-            None if is_truth => None,
-            holds => Some(holds == Some(true)),
+        let holds = |demand: &Demand| demand.holds((Some(build.id), build.value), (Some(probe.id), probe.value));
+        let mut all = match self.residual.as_ref().map(holds) {
+            None => Some(true),
+            Some(None) if is_truth => None,
+            Some(holds) => Some(holds == Some(true)),
         };
         for (build, probe) in build.keys.iter().zip(&probe.keys) {
             let equal = match (build, probe) {

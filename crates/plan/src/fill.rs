@@ -35,7 +35,7 @@ pub enum FillMode<E, C> {
 
 /// The rows of the input, and for each combination of keys a row for each bucket without one, from the first bucket of
 /// the keys to the last one. The columns of the input stay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalFill {
     /// The rows, at most one for each combination of keys and each bucket.
     pub input: Box<Logical>,

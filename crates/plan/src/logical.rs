@@ -91,7 +91,7 @@ pub struct LogicalQuery {
 }
 
 /// An operator and its inputs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Logical {
     /// Rows of a stored table.
     Scan(LogicalScan),
@@ -223,7 +223,7 @@ pub enum Logical {
 }
 
 /// Rows of a stored table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalScan {
     /// The table, by its number among those of the statement.
     pub table: usize,
@@ -236,7 +236,7 @@ pub struct LogicalScan {
 }
 
 /// Rows of something that is not a stored table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalSource {
     /// The source, by its number among those of the statement.
     pub source: usize,
@@ -247,7 +247,7 @@ pub struct LogicalSource {
 }
 
 /// Pairs of rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalJoin {
     /// Which rows are given.
     pub kind: LogicalJoinKind,
@@ -287,7 +287,7 @@ pub enum LogicalJoinKind {
 }
 
 /// Rows grouped by keys.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalGroup {
     /// The rows.
     pub input: Box<Logical>,
@@ -326,7 +326,7 @@ pub struct AggregateCall {
 }
 
 /// Values computed over other rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalWindow {
     /// The rows.
     pub input: Box<Logical>,
@@ -524,7 +524,7 @@ pub struct LogicalSortKey {
 }
 
 /// `UNION`, `INTERSECT` and `EXCEPT`. Column `i` of the result comes from column `i` of each input, of the same type.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalSetOperation {
     /// Which operation.
     pub kind: SetOperationKind,
@@ -547,8 +547,9 @@ pub enum SetOperationKind {
     Except,
 }
 
-/// A subquery within an expression.
-#[derive(Clone, Debug)]
+/// A subquery within an expression. The columns of two subqueries of a statement always differ, so only copies of one
+/// subquery are equal.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Subquery {
     /// The rows. A column that the plan names but does not make belongs to a query around it.
     pub plan: Logical,
@@ -576,13 +577,6 @@ pub enum SubqueryKind {
     },
     /// `ARRAY(SELECT ...)`: the values of the only column as a list, which is empty without rows.
     Array,
-}
-
-impl PartialEq for Subquery {
-    /// Two subqueries always make different columns, so only a subquery and itself are equal.
-    fn eq(&self, other: &Subquery) -> bool {
-        std::ptr::eq(self, other)
-    }
 }
 
 impl Logical {

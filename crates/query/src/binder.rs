@@ -89,6 +89,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
+use grouping::KeyedScan;
 use item_function::ItemParameter;
 use reads::BinderReads;
 use scope::{Clause, FromNames, NamedColumn, ScopeRelation, SelectLevel};
@@ -293,6 +294,8 @@ struct Binder<'a> {
     reads_clock: bool,
     /// The columns that order the rows of their tables in time.
     time_columns: HashSet<ColumnId>,
+    /// The scans of tables with a primary key so far.
+    keyed_scans: Vec<KeyedScan>,
     /// The lambda parameters around the current position, innermost last.
     item_parameters: Vec<ItemParameter>,
     /// Number of lambda parameters so far, which is the next free number.
@@ -325,6 +328,7 @@ impl<'a> Binder<'a> {
             expansions: 0,
             reads_clock: false,
             time_columns: HashSet::new(),
+            keyed_scans: Vec::new(),
             item_parameters: Vec::new(),
             item_parameter_count: 0,
         }

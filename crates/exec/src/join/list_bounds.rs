@@ -18,7 +18,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 use rowmill_plan::JoinBound;
 
-use super::range_rows::{bound_ranges_by_halves, is_upper, make_rising, numbers_of, set_nulls};
+use super::range_rows::{ProbeLimits, bound_ranges_by_halves, is_upper, make_rising, numbers_of, set_nulls};
 use crate::numbers::{self, Width};
 
 /// A list with fewer rows is not sorted: comparing all of its rows takes no longer than a search.
@@ -113,6 +113,10 @@ impl BoundNumbers {
         long_lists: &[Range<usize>],
         memory: &mut Reservation,
     ) -> Result<PartNumbers> {
+        if long_lists.is_empty() {
+            let none = |numbers: &Numbers| Numbers::with_capacity(numbers.is_wide(), 0);
+            return Ok(PartNumbers(self.of_bounds.iter().map(none).collect()));
+        }
         memory.grow((lists.len() * BoundNumbers::bytes_per_row(self.bounds.len())) as u64)?;
         match &self.of_bounds[0] {
             Numbers::Narrow(numbers) => sort_lists(numbers, lists, long_lists),
@@ -129,8 +133,29 @@ impl BoundNumbers {
         Ok(PartNumbers(self.bounds.iter().zip(&self.of_bounds).map(of_bound).collect()))
     }
 
-    /// Joins the numbers of all partitions. The lists of a partition begin at its place of `starts`.
-    pub(super) fn join(&self, parts: Vec<PartNumbers>, starts: &[u32], memory: &mut Reservation) -> Result<ListBounds> {
+    /// The least and the greatest number of a probe column whose rows may match, for each column with bounds of 64
+    /// bits: see [`ProbeLimits`].
+    pub(super) fn probe_limits(&self, column: impl Fn(usize) -> ArrayRef) -> ProbeLimits {
+        let mut limits = ProbeLimits::default();
+        for (bound, numbers) in self.bounds.iter().zip(&self.of_bounds) {
+            if let Numbers::Narrow(numbers) = numbers {
+                limits.add(bound, numbers::range(numbers, column(bound.build).nulls()));
+            }
+        }
+        limits
+    }
+
+    /// Joins the numbers of all partitions. The lists of a partition begin at its place of `starts`. `None` if no list
+    /// is long.
+    pub(super) fn join(
+        &self,
+        parts: Vec<PartNumbers>,
+        starts: &[u32],
+        memory: &mut Reservation,
+    ) -> Result<Option<ListBounds>> {
+        if parts.iter().all(|PartNumbers(numbers)| numbers.iter().all(|numbers| numbers.len() == 0)) {
+            return Ok(None);
+        }
         let of_last = parts.last().and_then(|PartNumbers(numbers)| numbers.first()).map_or(0, Numbers::len);
         let words = starts.last().map_or(0, |start| *start as usize) + of_last;
         memory.grow((words * BoundNumbers::bytes_per_row(self.bounds.len())) as u64)?;
@@ -149,7 +174,7 @@ impl BoundNumbers {
                 }
             }
         }
-        Ok(ListBounds { bounds })
+        Ok(Some(ListBounds { bounds }))
     }
 }
 

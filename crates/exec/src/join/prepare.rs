@@ -16,7 +16,7 @@ use super::list_bounds::{BoundNumbers, LIST_ROWS_MIN, ListBounds, PartNumbers};
 use super::long_keys::LongKeys;
 use super::marks::Marks;
 use super::packing::{NO_KEY, PackScratch};
-use super::range_rows::RangeRows;
+use super::range_rows::{ProbeLimits, RangeRows};
 use super::spill::Stages;
 use super::{HashJoin, OWNER};
 use crate::key_filter::KeyFilter;
@@ -458,12 +458,14 @@ impl HashJoin {
             Some(numbers) if bounded.len() == prepared.list_starts.len() => {
                 bounded.sort_unstable_by_key(|(partition, _)| *partition);
                 let parts = bounded.into_iter().map(|(_, part)| part).collect();
-                unless_short_of_memory(numbers.join(parts, &prepared.list_starts, &mut rest))?
+                unless_short_of_memory(numbers.join(parts, &prepared.list_starts, &mut rest))?.flatten()
             }
             _ => None,
         };
-        if let Some(rows) = range_rows.as_ref().filter(|_| self.may_leave_out()) {
-            for (column, least, most) in rows.probe_limits() {
+        if self.may_leave_out() {
+            let of_lists = || prepared.bound_numbers.as_ref().map(|numbers| numbers.probe_limits(column));
+            let limits = range_rows.as_ref().map(RangeRows::probe_limits).or_else(of_lists);
+            for (column, least, most) in limits.into_iter().flat_map(|ProbeLimits(limits)| limits) {
                 if self.probe.accepts(column) {
                     let schema = self.probe.schema();
                     let counts = Arc::clone(&self.metrics.filters);

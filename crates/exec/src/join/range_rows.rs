@@ -179,26 +179,12 @@ impl RangeRows {
         Ok(ranges)
     }
 
-    /// The least and the greatest number of a probe column whose rows may match, for each column with bounds of 64
-    /// bits. A row with a NULL there matches nothing.
-    pub(super) fn probe_limits(&self) -> Vec<(usize, u64, u64)> {
-        let mut limits: Vec<(usize, u64, u64)> = Vec::new();
+    /// The limits of probe columns with bounds of 64 bits.
+    pub(super) fn probe_limits(&self) -> ProbeLimits {
+        let mut limits = ProbeLimits::default();
         for RowBound { bound, numbers } in &self.bounds {
-            let RisingNumbers::Narrow(NumberDirectory { numbers, .. }) = numbers else { continue };
-            let at = match limits.iter().position(|(column, ..)| *column == bound.probe) {
-                Some(at) => at,
-                None => {
-                    limits.push((bound.probe, 0, u64::MAX));
-                    limits.len() - 1
-                }
-            };
-            let (_, least, most) = &mut limits[at];
-            // Without rows, nothing matches.
-            let (first, last) = (numbers.first().copied().unwrap_or(u64::MAX), numbers.last().copied().unwrap_or(0));
-            if is_upper(bound.op) {
-                *least = (*least).max(first);
-            } else {
-                *most = (*most).min(last);
+            if let RisingNumbers::Narrow(NumberDirectory { numbers, .. }) = numbers {
+                limits.add(bound, numbers.first().copied().zip(numbers.last().copied()));
             }
         }
         limits
@@ -207,6 +193,33 @@ impl RangeRows {
     /// The rows at some places.
     pub(super) fn rows(&self, places: &Range<u32>) -> &[u32] {
         &self.rows[places.start as usize..places.end as usize]
+    }
+}
+
+/// For each probe column with bounds, the least and the greatest number of its rows that may match. A row with a NULL
+/// there matches nothing.
+#[derive(Debug, Default)]
+pub(super) struct ProbeLimits(pub(super) Vec<(usize, u64, u64)>);
+
+impl ProbeLimits {
+    /// Adds a bound whose build column has numbers from the first to the second of `range`; `None` without rows.
+    pub(super) fn add(&mut self, bound: &JoinBound, range: Option<(u64, u64)>) {
+        let limits = &mut self.0;
+        let at = match limits.iter().position(|(column, ..)| *column == bound.probe) {
+            Some(at) => at,
+            None => {
+                limits.push((bound.probe, 0, u64::MAX));
+                limits.len() - 1
+            }
+        };
+        let (_, least, most) = &mut limits[at];
+        // Without rows, nothing matches.
+        let (first, last) = range.unwrap_or((u64::MAX, 0));
+        if is_upper(bound.op) {
+            *least = (*least).max(first);
+        } else {
+            *most = (*most).min(last);
+        }
     }
 }
 
@@ -349,7 +362,7 @@ mod tests {
             };
             let found = RangeRows::new(&bounds, of_build, &mut memory).expect("memory").expect("bounds");
             let ranges = found.ranges(30, of_probe).expect("numbers");
-            let limits = found.probe_limits();
+            let ProbeLimits(limits) = found.probe_limits();
             for (row, range) in ranges.iter().enumerate() {
                 let candidates = found.rows(range);
                 let is_left_out = limits.iter().any(|(column, least, most)| {

@@ -6,7 +6,7 @@ use crate::{ColumnId, Logical, ScalarExpr};
 /// A join by equal keys in which an order decides which of the right rows with the keys of a left row it meets.
 ///
 /// The columns of both sides stay. With aggregates, the columns of the left side and the aggregates stay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogicalOrderedJoin {
     /// The rows that each look for rows of the right side. They may be correlated, the right side must not be.
     pub left: Box<Logical>,

@@ -482,6 +482,7 @@ impl Binder<'_> {
     fn scan(&mut self, number: usize) -> (Logical, Vec<NamedColumn>) {
         let table = std::sync::Arc::clone(self.tables[number].table());
         self.note_scan(table.id, table.columns.len());
+        self.note_keyed_scan(&table);
         let mut columns = Vec::with_capacity(table.columns.len());
         let mut read = Vec::with_capacity(table.columns.len());
         for (place, column) in table.columns.iter().enumerate() {

@@ -5,7 +5,9 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::LogicalGroup;
 use rowmill_plan::{ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
+use rowmill_storage::{KeyColumn, TableDef};
 use sqlparser::ast::{self, GroupByExpr};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Binder;
@@ -13,6 +15,7 @@ use super::place::start_of;
 use super::projection::SelectedItem;
 use super::query::map;
 use super::walk::{free_columns, free_columns_of_plan, plan_exprs_mut};
+use crate::syntax_walk::any_expr;
 
 /// The keys of a GROUP BY.
 #[derive(Default)]
@@ -23,17 +26,28 @@ pub(super) struct GroupKeys {
     sets: Option<Vec<Vec<usize>>>,
 }
 
+/// A scan of a table with a primary key.
+pub(super) struct KeyedScan {
+    /// Its columns, whose ids follow each other.
+    columns: Range<usize>,
+    /// The columns of the primary key.
+    key: Vec<usize>,
+}
+
+/// The select list as written, and its columns as bound.
+pub(super) type SelectList<'s> = (&'s [ast::SelectItem], &'s [SelectedItem]);
+
 /// Sets of one GROUP BY at most. Each ROLLUP, CUBE and list of sets multiplies their number.
 const GROUPING_SETS_MAX: usize = 4096;
 
 impl Binder<'_> {
-    /// Binds a GROUP BY clause.
-    pub(super) fn group_by(&mut self, clause: &GroupByExpr, items: &[SelectedItem]) -> Result<GroupKeys> {
+    /// Binds a GROUP BY clause. `list` is the select list as written, and as bound.
+    pub(super) fn group_by(&mut self, clause: &GroupByExpr, list: SelectList<'_>) -> Result<GroupKeys> {
         let mut keys = GroupKeys::default();
         match clause {
             GroupByExpr::All(_) => {
                 keys.is_written = true;
-                for item in items {
+                for item in list.1 {
                     // GROUP BY ALL: every item without an aggregate is a key.
                     if !self.is_computed(&item.expr) {
                         keys.add(item.expr.clone());
@@ -45,7 +59,7 @@ impl Binder<'_> {
                 let mut sets = vec![Vec::new()];
                 let mut has_sets = false;
                 for expr in exprs {
-                    let (factor, is_plain) = self.grouping_item(expr, items, &mut keys)?;
+                    let (factor, is_plain) = self.grouping_item(expr, list, &mut keys)?;
                     has_sets |= !is_plain;
                     // Check before multiplying, because the product can be huge.
                     if sets.len().saturating_mul(factor.len()) > GROUPING_SETS_MAX {
@@ -74,7 +88,7 @@ impl Binder<'_> {
     fn grouping_item(
         &mut self,
         expr: &ast::Expr,
-        items: &[SelectedItem],
+        list: SelectList<'_>,
         keys: &mut GroupKeys,
     ) -> Result<(Vec<Vec<usize>>, bool)> {
         match expr {
@@ -83,20 +97,20 @@ impl Binder<'_> {
                 for set in sets {
                     match set.as_slice() {
                         [nested @ (ast::Expr::GroupingSets(_) | ast::Expr::Rollup(_) | ast::Expr::Cube(_))] => {
-                            all.extend(self.grouping_item(nested, items, keys)?.0);
+                            all.extend(self.grouping_item(nested, list, keys)?.0);
                         }
-                        _ => all.push(self.grouping_set(set, items, keys)?),
+                        _ => all.push(self.grouping_set(set, list, keys)?),
                     }
                 }
                 Ok((all, false))
             }
             ast::Expr::Rollup(parts) => {
-                let parts = self.grouping_parts(parts, items, keys)?;
+                let parts = self.grouping_parts(parts, list, keys)?;
                 let sets = (0..=parts.len()).rev().map(|count| flat(&parts[..count])).collect();
                 Ok((sets, false))
             }
             ast::Expr::Cube(parts) => {
-                let parts = self.grouping_parts(parts, items, keys)?;
+                let parts = self.grouping_parts(parts, list, keys)?;
                 if parts.len() > 12 {
                     let message = format!("CUBE of {} columns makes more than {GROUPING_SETS_MAX} sets", parts.len());
                     return Err(self.at(Error::new(ErrorKind::StatementTooComplex, message), start_of(expr)));
@@ -110,9 +124,9 @@ impl Binder<'_> {
                 Ok((sets.collect(), false))
             }
             ast::Expr::Tuple(parts) if parts.is_empty() => Ok((vec![Vec::new()], false)),
-            ast::Expr::Tuple(parts) => Ok((vec![self.grouping_set(parts, items, keys)?], true)),
+            ast::Expr::Tuple(parts) => Ok((vec![self.grouping_set(parts, list, keys)?], true)),
             expr => {
-                let key = self.group_key(expr, items)?;
+                let key = self.group_key(expr, list)?;
                 Ok((vec![vec![keys.add(key)]], true))
             }
         }
@@ -121,24 +135,19 @@ impl Binder<'_> {
     fn grouping_parts(
         &mut self,
         parts: &[Vec<ast::Expr>],
-        items: &[SelectedItem],
+        list: SelectList<'_>,
         keys: &mut GroupKeys,
     ) -> Result<Vec<Vec<usize>>> {
-        parts.iter().map(|part| self.grouping_set(part, items, keys)).collect()
+        parts.iter().map(|part| self.grouping_set(part, list, keys)).collect()
     }
 
-    fn grouping_set(
-        &mut self,
-        exprs: &[ast::Expr],
-        items: &[SelectedItem],
-        keys: &mut GroupKeys,
-    ) -> Result<Vec<usize>> {
+    fn grouping_set(&mut self, exprs: &[ast::Expr], list: SelectList<'_>, keys: &mut GroupKeys) -> Result<Vec<usize>> {
         let mut set = Vec::with_capacity(exprs.len());
         for expr in exprs {
             match expr {
-                ast::Expr::Tuple(parts) => set.extend(self.grouping_set(parts, items, keys)?),
+                ast::Expr::Tuple(parts) => set.extend(self.grouping_set(parts, list, keys)?),
                 expr => {
-                    let key = self.group_key(expr, items)?;
+                    let key = self.group_key(expr, list)?;
                     set.push(keys.add(key));
                 }
             }
@@ -147,8 +156,14 @@ impl Binder<'_> {
     }
 
     /// Binds one key: an expression, the number of a result column, or its name.
-    fn group_key(&mut self, expr: &ast::Expr, items: &[SelectedItem]) -> Result<ScalarExpr> {
-        let key = match self.position(expr, items.len())? {
+    fn group_key(&mut self, expr: &ast::Expr, (written, items): SelectList<'_>) -> Result<ScalarExpr> {
+        let place = match self.position(expr, items.len())? {
+            Some(place) => Some(place),
+            // A star stands for several items, so that their numbers differ.
+            None if written.len() == items.len() => written.iter().position(|item| is_written_as(item, expr)),
+            None => None,
+        };
+        let key = match place {
             Some(place) => items[place].expr.clone(),
             None => self.expr(expr)?,
         };
@@ -225,6 +240,41 @@ impl Binder<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY"))
     }
 
+    /// Notes a scan of a table whose first column will be the next column.
+    pub(super) fn note_keyed_scan(&mut self, table: &TableDef) {
+        let Some(keyed) = &table.keyed else { return };
+        let first = self.columns_end();
+        let place = |key: &KeyColumn| table.column_by_id(key.column).map(|place| first + place);
+        let Some(key) = keyed.key.iter().map(place).collect::<Option<Vec<usize>>>() else { return };
+        if !key.is_empty() {
+            self.keyed_scans.push(KeyedScan { columns: first..first + table.columns.len(), key });
+        }
+    }
+
+    /// Adds the columns of this level that `expr` reads and that the keys determine, because they contain the primary
+    /// key of the column's table.
+    pub(super) fn determined_columns(&self, expr: &ScalarExpr, keys: &GroupKeys, determined: &mut Vec<ColumnId>) {
+        if keys.exprs.contains(expr) {
+            return;
+        }
+        let level = self.levels.last().expect("a SELECT is being bound");
+        let mut read: Vec<usize> = Vec::new();
+        match &expr.op {
+            ExprOp::Column(column) => read.push(*column),
+            ExprOp::Subquery(subquery) => read.extend(free_columns_of_plan(&subquery.plan)),
+            _ => {}
+        }
+        for column in read {
+            let scan = self.keyed_scans.iter().find(|scan| scan.columns.contains(&column));
+            let is_key = |key: &usize| keys.exprs.iter().any(|expr| expr.as_column() == Some(*key));
+            let is_determined = level.reads(column) && scan.is_some_and(|scan| scan.key.iter().all(is_key));
+            if is_determined && !determined.contains(&ColumnId(column)) {
+                determined.push(ColumnId(column));
+            }
+        }
+        expr.operands().into_iter().for_each(|operand| self.determined_columns(operand, keys, determined));
+    }
+
     /// Replaces the keys in an expression that is computed after grouping by their columns.
     pub(super) fn regroup_expr(&self, expr: &mut ScalarExpr, keys: &[(ColumnId, ScalarExpr)]) -> Result<()> {
         if let Some((id, _)) = keys.iter().find(|(_, key)| key == expr) {
@@ -278,6 +328,19 @@ impl GroupKeys {
             }
         }
     }
+}
+
+/// Whether an item of the select list is the expression `expr` with a subquery. Two bound subqueries are never equal,
+/// also if they are written alike.
+fn is_written_as(item: &ast::SelectItem, expr: &ast::Expr) -> bool {
+    let of_item = match item {
+        ast::SelectItem::UnnamedExpr(of_item) | ast::SelectItem::ExprWithAlias { expr: of_item, .. } => of_item,
+        _ => return false,
+    };
+    let is_subquery = |part: &ast::Expr| {
+        matches!(part, ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. })
+    };
+    of_item == expr && any_expr(expr, is_subquery)
 }
 
 /// The value of `GROUPING(keys)`: one bit for each key, which is set if the set of the group does not have the key.

@@ -20,7 +20,7 @@ use super::projection::SelectedItem;
 use super::query::{filter, map};
 use super::sample::{FilledUses, Sample, bucket_order};
 use super::scope::{AliasUse, Clause, NamedColumn, PendingWindow, SelectLevel};
-use super::walk::{rewrite_deep, window_exprs_mut};
+use super::walk::{rewrite_deep, window_exprs, window_exprs_mut};
 use super::{Binder, BoundRows};
 
 /// The expressions of a SELECT that are computed after its groups.
@@ -83,7 +83,7 @@ impl Binder<'_> {
 
         self.level().clause = Clause::GroupBy;
         self.level().alias_use = AliasUse::Fallback;
-        let keys = self.group_by(&select.group_by, &items)?;
+        let keys = self.group_by(&select.group_by, (&select.projection, &items))?;
 
         self.level().clause = Clause::Having;
         let having = select.having.as_ref().map(|condition| self.condition(condition)).transpose()?;
@@ -138,6 +138,7 @@ impl Binder<'_> {
         }
         let is_grouped = keys.is_written || exprs.having.is_some() || !self.level().aggregates.is_empty();
         if is_grouped {
+            self.add_determined_keys(&mut keys, &exprs, &windows);
             let (groups, mut keys) = self.plan_groups(plan, keys)?;
             plan = groups;
             let key_columns = keys.clone();
@@ -197,6 +198,26 @@ impl Binder<'_> {
             plan = Logical::Distinct { input: Box::new(plan), columns: distinct_ids(columns.into_iter()), on: true };
         }
         Ok(BoundRows { plan, columns })
+    }
+
+    /// Adds the columns that the keys determine and that an expression after the grouping reads.
+    fn add_determined_keys(&self, keys: &mut GroupKeys, exprs: &SelectExprs, windows: &[PendingWindow]) {
+        // A set without the primary key does not determine the other columns of its table.
+        if !keys.is_written || keys.has_sets() {
+            return;
+        }
+        let mut determined = Vec::new();
+        let mut add = |expr: &ScalarExpr| self.determined_columns(expr, keys, &mut determined);
+        exprs.items.iter().for_each(|item| add(&item.expr));
+        exprs.others().for_each(&mut add);
+        for window in windows {
+            window.partition.iter().for_each(&mut add);
+            window.order.iter().for_each(|key| add(&key.expr));
+            window_exprs(&window.call, &mut add);
+        }
+        determined.into_iter().for_each(|column| {
+            keys.add(self.columns.expr(column));
+        });
     }
 
     /// Replaces the group keys in every expression that is computed after grouping.

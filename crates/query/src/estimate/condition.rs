@@ -1,6 +1,7 @@
 //! The share of rows that meet a condition that no scan checks, and the number of values of an expression.
 
 use arrow::datatypes::DataType;
+use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, ExprOp, Node, ScalarExpr};
 
 use super::distinct::origin;
@@ -92,6 +93,16 @@ impl Estimator<'_> {
                 values.map(of).sum::<f64>() + if otherwise.is_none() { 1.0 } else { 0.0 }
             }
             ExprOp::Coalesce(values) => values.iter().map(of).sum(),
+            ExprOp::Arithmetic(op @ (ArithmeticOp::Remainder | ArithmeticOp::Divide), pair)
+                if expr.kind.is_integer() =>
+            {
+                let by = pair[1].as_constant().and_then(|by| by.as_bigint()).map(|by| by.unsigned_abs() as f64);
+                match (op, by.filter(|by| *by >= 1.0)) {
+                    (_, None) => all(),
+                    (ArithmeticOp::Remainder, Some(by)) => by.min(all()),
+                    (_, Some(by)) => (all() / by).max(1.0),
+                }
+            }
             ExprOp::Call(function, arguments) => {
                 let text = |place: usize| arguments.get(place)?.as_constant()?.as_text();
                 let number = |place: usize| arguments.get(place)?.as_constant()?.as_bigint();

@@ -13,10 +13,6 @@ use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::ColumnSet;
 use crate::optimizer::facts::{can_only_overflow, widened_integer};
 
-/// With fewer rows of the build side for each key, bounds within the rows of a key save little. A bound that is a sum
-/// is one more column of its side.
-const BOUNDED_ROWS_PER_KEY_MIN: f64 = 4.0;
-
 /// A join whose build side is chosen.
 pub(super) struct JoinSpec {
     pub(super) kind: JoinKind,
@@ -320,9 +316,8 @@ impl Lowerer<'_> {
         Ok(LoweredRelation::new(Node::Join(node), ids))
     }
 
-    /// Finds the bounds of a join without keys, or of one whose keys have many rows of the build side, and adds the
-    /// columns that they compare to its sides. The first bound is of the column of the build side that has a lower and
-    /// an upper bound, if there is one.
+    /// Finds the bounds of a join, and adds the columns that they compare to its sides. The first bound is of the
+    /// column of the build side that has a lower and an upper bound, if there is one.
     fn with_bounds(
         &mut self,
         spec: &JoinSpec,
@@ -330,9 +325,7 @@ impl Lowerer<'_> {
         probe: LoweredRelation,
     ) -> Result<(LoweredRelation, LoweredRelation, Vec<plan::JoinBound>)> {
         let mut compared: Vec<(ScalarExpr, CompareOp, ScalarExpr)> = Vec::new();
-        let has_long_keys = || self.rows_per_key(spec, &build) >= BOUNDED_ROWS_PER_KEY_MIN;
-        let may_save = spec.on.is_empty() || !spec.conditions.is_empty() && has_long_keys();
-        for condition in spec.conditions.iter().filter(|_| may_save) {
+        for condition in &spec.conditions {
             let ExprOp::Compare(op, pair) = &condition.op else { continue };
             let is_bound = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
             // The bound is computed for each row of a side, and the condition once more for each pair.
@@ -359,16 +352,6 @@ impl Lowerer<'_> {
             };
         let bounds = of_build.iter().zip(&of_probe).zip(&compared).map(bound).collect();
         Ok((build, probe, bounds))
-    }
-
-    /// The estimated rows of the build side for each of its keys.
-    fn rows_per_key(&self, spec: &JoinSpec, build: &LoweredRelation) -> f64 {
-        let rows = self.rows_of(build);
-        let distinct = |(key, _): &(ColumnId, ColumnId)| match build.position(*key) {
-            Some(position) => self.estimator.distinct_count(build.node(), position),
-            None => rows,
-        };
-        rows / spec.on.iter().map(distinct).product::<f64>().clamp(1.0, rows.max(1.0))
     }
 
     /// Removes the columns of a join that are not needed.

@@ -912,9 +912,9 @@ pub(super) const DESK_CHANGES: &[Statement] = &[
     .sqlite("DELETE FROM order_items WHERE order_id IN (SELECT id FROM orders WHERE user_id = ? AND status <> 'done')"),
     change(
         "merge of two carts",
-        "INSERT INTO carts (user_id, product_id, quantity) SELECT ?, product_id, quantity FROM carts WHERE user_id \
-         BETWEEN ? AND ? ON CONFLICT (user_id, product_id) DO UPDATE SET quantity = carts.quantity + \
-         excluded.quantity",
+        "INSERT INTO carts (user_id, product_id, quantity) SELECT ?, product_id, sum(quantity) FROM carts WHERE \
+         user_id BETWEEN ? AND ? GROUP BY product_id ON CONFLICT (user_id, product_id) DO UPDATE SET quantity = \
+         carts.quantity + excluded.quantity",
         &[User, User, More(9)],
     ),
     change(
@@ -951,8 +951,8 @@ pub(super) const DESK_CHANGES: &[Statement] = &[
         "order from a cart",
         "INSERT INTO orders (id, user_id, product_id, status, created, amount) SELECT ?, c.user_id, \
          min(c.product_id), 'new', ?, sum(c.quantity * p.price) FROM carts c JOIN products p ON p.id = c.product_id \
-         WHERE c.user_id BETWEEN ? AND ? GROUP BY c.user_id RETURNING id, amount",
-        &[Fresh, Moment(0), User, More(9)],
+         WHERE c.user_id = (SELECT min(user_id) FROM carts WHERE user_id >= ?) GROUP BY c.user_id RETURNING id, amount",
+        &[Fresh, Moment(0), User],
     ),
     change(
         "cart pairs of a user's orders",

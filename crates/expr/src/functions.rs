@@ -13,6 +13,8 @@ mod list;
 mod math;
 mod regex;
 mod result_limit;
+#[cfg(test)]
+mod row_tests;
 mod rowwise;
 mod signatures;
 mod sketch;

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use rowmill_base::{LengthUnit, Result};
 
 use crate::{Constant, ScalarExpr};
@@ -42,6 +42,9 @@ pub struct FunctionSpec {
     pub signature: Signature,
     /// Computes the values.
     pub kernel: Kernel,
+    /// Computes one value without arrays, for programs, which call a function for one row at a time. Only a strict
+    /// function may have it.
+    pub row: Option<RowKernel>,
     /// The documentation, which should be one line.
     pub doc: &'static str,
     /// A call that the documentation shows, with its result, such as `upper('mill')` and `MILL`. A test runs it.
@@ -57,6 +60,24 @@ pub(crate) type Signature = fn(arguments: &[ArgumentKind<'_>]) -> Option<CallKin
 /// Computes a function for a batch. `rows` is the number of rows of the result. Every operand that is not constant must
 /// have this number of rows.
 pub type Kernel = fn(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>;
+
+/// Computes a function for one row. The arguments are not NULL and have the types `kinds`; the result has the type
+/// `kind`. Returns `None` if the [`Kernel`] must compute the value, for example because it is an error.
+pub type RowKernel =
+    for<'a> fn(arguments: &[RowValue<'a>], kinds: &[DataType], kind: &DataType) -> Option<RowValue<'a>>;
+
+/// A value of one row that is not NULL.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RowValue<'a> {
+    /// A signed integer; a date in days, a time in microseconds, a timestamp in its unit.
+    Int(i64),
+    /// A DOUBLE.
+    Float(f64),
+    /// An interval.
+    Interval(IntervalMonthDayNano),
+    /// A text.
+    Text(&'a str),
+}
 
 /// The facts about an argument that the binder of a call can use.
 #[derive(Clone, Copy, Debug)]

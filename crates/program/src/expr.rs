@@ -10,6 +10,7 @@ mod compare;
 mod compile;
 mod evaluated;
 mod like;
+mod row_call;
 #[cfg(test)]
 mod tests;
 mod text;

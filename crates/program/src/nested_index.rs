@@ -64,6 +64,11 @@ impl EqualColumn {
             Some(ScalarOp::And(parts)) => parts.first().map(|first| &first.op),
             first => first,
         };
+        // `a IS NOT DISTINCT FROM b` is `coalesce(a = b, ...)`: what follows decides only if a side is NULL.
+        let (first, meets_null) = match first {
+            Some(ScalarOp::Coalesce(parts)) => (parts.first().map(|first| &first.op), true),
+            first => (first, meets_null),
+        };
         let Some(ScalarOp::Compare(CompareOp::Equal, sides)) = first else { return Ok(None) };
         for (own, other) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
             let mut is_outer = true;

@@ -56,7 +56,7 @@ pub(crate) struct CompiledRead {
 #[derive(Debug)]
 struct CompiledFewRows {
     plan: program::FewRows,
-    counted: CompiledAccess,
+    counted: Box<[CompiledAccess]>,
     needed: Expr,
     texts: usize,
     read: CompiledRead,
@@ -445,15 +445,12 @@ impl CompiledFewRows {
         outer: &RowsLayout,
         whole: Option<usize>,
     ) -> Result<CompiledFewRows> {
-        let counted = CompiledAccess::new(
-            &few.counted,
-            catalog,
-            parameters,
-            outer,
-            outer.len(),
-            WantedColumns { all: &[], tested: &[] },
-            false,
-        )?;
+        let nothing = || WantedColumns { all: &[], tested: &[] };
+        let counted = few
+            .counted
+            .iter()
+            .map(|counted| CompiledAccess::new(counted, catalog, parameters, outer, outer.len(), nothing(), false));
+        let counted = counted.collect::<Result<_>>()?;
         let mut compiler = ExprCompiler::new(parameters, outer, 0);
         let needed = compiler.expr(&few.needed)?;
         let texts = compiler.texts();
@@ -481,7 +478,9 @@ impl CompiledFewRows {
         let few = usize::try_from(self.plan.rows_max(needed, searched_max)).unwrap_or(usize::MAX);
         let mut more = Unread::more_than(few, cancel);
         let env = Env { columns: outer, parameters, texts: &texts };
-        self.counted.run(env, reader, scratch, 1, &mut more, &mut |_: FoundEntry<'_>| Ok(false))?;
+        for counted in &self.counted {
+            counted.run(env, reader, scratch, 1, &mut more, &mut |_: FoundEntry<'_>| Ok(false))?;
+        }
         Ok(more.rows > 0)
     }
 }
@@ -1095,7 +1094,7 @@ fn each_scalar(
 ) -> Result<()> {
     if let Some(few) = &read.few {
         // The rows of the other read have the same numbers as those of this read.
-        few.counted.scalars().try_for_each(|scalar| each(scalar, first))?;
+        few.counted.iter().flat_map(program::Access::scalars).try_for_each(|scalar| each(scalar, first))?;
         each_scalar(&few.read, first, &mut |scalar, known| each(scalar, known.min(first)))?;
     }
     for (at, lookup) in read.lookups.iter().enumerate() {

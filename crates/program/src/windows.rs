@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, Result, SqlType};
-use rowmill_plan::logical::{RankFunction, share_of_rank, tile_of_row};
+use rowmill_plan::logical::{FrameExclude, FrameRow, RankFunction, share_of_rank, tile_of_row};
 use rowmill_plan::program::{self, FrameEnd, RowFrame, WindowValue};
 use rowmill_storage::keyed::ValueRef;
 
@@ -42,6 +42,7 @@ enum WindowCallValue {
     Ntile(i64),
     Shift { value: usize, rows: i64, default: Option<usize> },
     Aggregate(Box<Aggregate>, RowFrame),
+    Nth { value: usize, nth: FrameRow<i64>, frame: RowFrame },
 }
 
 /// Memory that windows need, kept from one run to the next.
@@ -74,6 +75,9 @@ impl Windows {
                 }
                 WindowValue::Aggregate(of, frame) => {
                     WindowCallValue::Aggregate(Box::new(Aggregate::new(of, &mut compiler)?), *frame)
+                }
+                WindowValue::Nth { value, nth, frame } => {
+                    WindowCallValue::Nth { value: *value, nth: nth.clone(), frame: *frame }
                 }
             })
         });
@@ -199,6 +203,22 @@ impl OfPartition<'_> {
                 Ok(())
             }
             WindowCallValue::Aggregate(aggregate, frame) => self.totals(aggregate, *frame, range, pace, out),
+            WindowCallValue::Nth { value, nth, frame } => {
+                let mut frames = Frames::new(self.windows, (self.rows, self.places), range.clone(), *frame);
+                for at in range {
+                    pace.step()?;
+                    let frame = frames.of(at);
+                    let mut left = frame.clone().filter(|other| !frames.leaves_out(*other));
+                    let row = match nth {
+                        FrameRow::First => left.next(),
+                        FrameRow::Last => left.next_back(),
+                        FrameRow::Nth(row) => usize::try_from(row - 1).ok().and_then(|before| left.nth(before)),
+                    };
+                    out.push(row.map_or(ValueRef::Null, |row| self.rows.get(self.places[row], *value)));
+                    out.end_row();
+                }
+                Ok(())
+            }
         }
     }
 
@@ -233,41 +253,26 @@ impl OfPartition<'_> {
         pace: &mut Pace<'_>,
         out: &mut ResultRows,
     ) -> Result<()> {
+        let mut frames = Frames::new(self.windows, (self.rows, self.places), range.clone(), frame);
         // The sorted rows that the total includes.
         let mut counted = range.start..range.start;
         self.total.start(aggregate);
-        let mut peers = range.start..range.start;
-        for at in range.clone() {
+        for at in range {
             pace.step()?;
-            if !peers.contains(&at) {
-                let more = (at + 1..range.end).take_while(|other| self.are_peers(at, *other)).count();
-                peers = at..at + 1 + more;
-            }
-            let bound = |rows: i64| {
-                let row = (at as i64).saturating_add(rows).clamp(range.start as i64, range.end as i64);
-                row as usize
-            };
-            let start = match frame.start {
-                FrameEnd::Partition => range.start,
-                FrameEnd::Peers => peers.start,
-                FrameEnd::Row(rows) => bound(rows),
-            };
-            let end = match frame.end {
-                FrameEnd::Partition => range.end,
-                FrameEnd::Peers => peers.end,
-                FrameEnd::Row(rows) => bound(rows.saturating_add(1)),
-            };
+            let frame = frames.of(at);
             // A total can only grow. If a row leaves the frame, we must start it again.
-            if start != counted.start || end < counted.end {
-                counted = start..start;
+            if frame.start != counted.start || frame.end < counted.end || frames.has_exclusion() {
+                counted = frame.start..frame.start;
                 self.total.start(aggregate);
-                self.frame_rows += end.saturating_sub(start);
+                self.frame_rows += frame.len();
                 if self.frame_rows > FRAME_ROWS_MAX {
                     return Err(unsupported("a window whose frames have many rows"));
                 }
             }
-            while counted.end < end {
-                self.count(aggregate, counted.end)?;
+            while counted.end < frame.end {
+                if !frames.leaves_out(counted.end) {
+                    self.count(aggregate, counted.end)?;
+                }
                 counted.end += 1;
             }
             out.push(aggregate.value(self.total)?);
@@ -286,5 +291,133 @@ impl OfPartition<'_> {
 
     fn are_peers(&self, left: usize, right: usize) -> bool {
         self.windows.compare_order(self.rows, self.places[left], self.places[right]) == Ordering::Equal
+    }
+}
+
+/// The frames of the rows of a partition, which are asked for from its first row to its last.
+struct Frames<'f> {
+    windows: &'f Windows,
+    rows: &'f ResultRows,
+    places: &'f [usize],
+    range: Range<usize>,
+    frame: RowFrame,
+    /// The first row of each group of peers, and the end of the last group.
+    groups: Vec<usize>,
+    /// The rows whose value of the order column is not NULL, if the frame has distances.
+    numbered: Range<usize>,
+    /// The current row, and the number of its group.
+    at: usize,
+    group: usize,
+}
+
+impl<'f> Frames<'f> {
+    fn new(
+        windows: &'f Windows,
+        (rows, places): (&'f ResultRows, &'f [usize]),
+        range: Range<usize>,
+        frame: RowFrame,
+    ) -> Frames<'f> {
+        let begins = |at: &usize| {
+            *at == range.start || windows.compare_order(rows, places[*at - 1], places[*at]) != Ordering::Equal
+        };
+        let mut groups: Vec<usize> = range.clone().filter(begins).collect();
+        groups.push(range.end);
+        let (at, numbered) = (range.start, range.clone());
+        let mut frames = Frames { windows, rows, places, at, range, frame, groups, numbered, group: 0 };
+        if [frame.start, frame.end].iter().any(|end| matches!(end, FrameEnd::Distance(_))) {
+            // The rows with NULL are at one end of the partition.
+            let is_null = |at: &usize| frames.number(*at).is_none();
+            let before = frames.range.clone().take_while(is_null).count();
+            let start = frames.range.start + before;
+            let after = (start..frames.range.end).rev().take_while(is_null).count();
+            frames.numbered = start..frames.range.end - after;
+        }
+        frames
+    }
+
+    /// The rows between the ends of the frame of a row. A later row must not come before an earlier one.
+    fn of(&mut self, at: usize) -> Range<usize> {
+        while at >= self.groups[self.group + 1] {
+            self.group += 1;
+        }
+        self.at = at;
+        let start = match self.frame.start {
+            FrameEnd::Partition => self.range.start,
+            FrameEnd::Peers => self.groups[self.group],
+            FrameEnd::Row(rows) => self.row(rows),
+            FrameEnd::Group(groups) => self.group_at(groups).map_or_else(|end| end, |group| self.groups[group]),
+            FrameEnd::Distance(distance) => self.first_from(distance, false),
+        };
+        let end = match self.frame.end {
+            FrameEnd::Partition => self.range.end,
+            FrameEnd::Peers => self.groups[self.group + 1],
+            FrameEnd::Row(rows) => self.row(rows.saturating_add(1)),
+            FrameEnd::Group(groups) => self.group_at(groups).map_or_else(|end| end, |group| self.groups[group + 1]),
+            FrameEnd::Distance(distance) => self.first_from(distance, true),
+        };
+        start..end.max(start)
+    }
+
+    fn row(&self, rows: i64) -> usize {
+        let row = (self.at as i64).saturating_add(rows);
+        row.clamp(self.range.start as i64, self.range.end as i64) as usize
+    }
+
+    /// The number of the group at a distance from the current one, or the end of the partition that it is beyond.
+    fn group_at(&self, groups: i64) -> std::result::Result<usize, usize> {
+        let group = (self.group as i64).saturating_add(groups);
+        match usize::try_from(group) {
+            Err(_) => Err(self.range.start),
+            Ok(group) if group + 1 >= self.groups.len() => Err(self.range.end),
+            Ok(group) => Ok(group),
+        }
+    }
+
+    /// The first row whose value is at least `distance` after that of the current row, or more than that if
+    /// `is_after`.
+    fn first_from(&self, distance: i128, is_after: bool) -> usize {
+        let Some(own) = self.number(self.at) else { return self.groups[self.group + usize::from(is_after)] };
+        let bound = own.saturating_add(distance);
+        let is_before = |at: usize| {
+            let number = self.number(at).unwrap_or(i128::MAX);
+            number < bound || is_after && number == bound
+        };
+        let Range { start: mut low, end: mut high } = self.numbered.clone();
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_before(middle) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// The value of the first order column of a row, as a number that grows in the direction of the order. `None` for
+    /// NULL.
+    fn number(&self, at: usize) -> Option<i128> {
+        let (column, way) = self.windows.order.first()?;
+        let number = match self.rows.get(self.places[at], *column) {
+            ValueRef::Int(value) => value.into(),
+            ValueRef::UInt(value) => value.into(),
+            ValueRef::Decimal(value) => value,
+            _ => return None,
+        };
+        Some(if way.descending { number.saturating_neg() } else { number })
+    }
+
+    fn has_exclusion(&self) -> bool {
+        self.frame.exclude != FrameExclude::NoOthers
+    }
+
+    /// Whether a row is left out of the frame of the current row.
+    fn leaves_out(&self, other: usize) -> bool {
+        let is_peer = || (self.groups[self.group]..self.groups[self.group + 1]).contains(&other);
+        match self.frame.exclude {
+            FrameExclude::NoOthers => false,
+            FrameExclude::CurrentRow => other == self.at,
+            FrameExclude::Group => is_peer(),
+            FrameExclude::Ties => other != self.at && is_peer(),
+        }
     }
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use rowmill_plan::{Expr, Join, JoinKind, Node, Predicate, ScalarExpr, Scan};
 use rowmill_storage::{KeyedDef, TableSource};
 
+pub(crate) use self::condition::cyclic_values;
 pub(crate) use self::matching::share_of_pairs;
 pub use self::matching::{KeyValues, Matches, matches};
 

@@ -44,7 +44,7 @@ mod simplify;
 mod subquery;
 mod thresholds;
 mod top_rows;
-mod unique;
+pub(crate) mod unique;
 pub(crate) mod walk;
 mod widened_keys;
 

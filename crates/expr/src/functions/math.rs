@@ -19,10 +19,10 @@ mod tests;
 
 use arrow::datatypes::DataType;
 use rowmill_plan::FunctionSpec;
-use rowmill_plan::function::Volatility;
+use rowmill_plan::function::{RowValue, Volatility};
 
 use super::signatures::{BIGINT, BOOLEAN, DOUBLE, INTEGER, exactly, floats, one_number, ordinary};
-use float::{apply, apply_pair};
+use float::{apply, apply_pair, canonical};
 pub use random::SessionRandom;
 pub(super) use special::{ANGLES, SPECIAL};
 
@@ -55,6 +55,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         name: "round",
         signature: rounding::round_kinds,
         kernel: rounding::round,
+        row: Some(|arguments, kinds, _| double(arguments, kinds, whole::round)),
         can_fail: true,
         doc: "The number rounded half away from zero, to whole numbers or to places after the point; to tens, \
               hundreds and so on if negative.",
@@ -65,6 +66,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         name: "trunc",
         signature: rounding::trunc_kinds,
         kernel: rounding::trunc,
+        row: Some(|arguments, kinds, _| double(arguments, kinds, whole::trunc)),
         can_fail: true,
         doc: "The number cut toward zero, to whole numbers or to a number of digits after the point.",
         example: ("trunc(42.738, 1)", "42.7"),
@@ -75,6 +77,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         aliases: &["ceiling"],
         signature: |arguments| one_number(arguments, rounding::whole_kind),
         kernel: rounding::ceil,
+        row: Some(|arguments, kinds, _| double(arguments, kinds, whole::ceil)),
         doc: "The least whole number that is not below the number.",
         example: ("ceil(3.14)", "4"),
         ..ordinary("math")
@@ -83,6 +86,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         name: "floor",
         signature: |arguments| one_number(arguments, rounding::whole_kind),
         kernel: rounding::floor,
+        row: Some(|arguments, kinds, _| double(arguments, kinds, whole::floor)),
         doc: "The greatest whole number that is not above the number.",
         example: ("floor(-3.14)", "-4"),
         ..ordinary("math")
@@ -448,4 +452,12 @@ use for_integer;
 /// Returns the error for a kernel that is called with a type outside of its signature. This is a bug.
 fn not_a_number(kind: &DataType) -> rowmill_base::Error {
     rowmill_base::Error::internal(format!("a function of numbers was given {kind}"))
+}
+
+/// The result of a function of one DOUBLE for a row.
+fn double<'a>(arguments: &[RowValue<'_>], kinds: &[DataType], of: fn(f64) -> f64) -> Option<RowValue<'a>> {
+    match (arguments, kinds) {
+        ([RowValue::Float(value)], [DataType::Float64]) => Some(RowValue::Float(canonical(of(*value)))),
+        _ => None,
+    }
 }

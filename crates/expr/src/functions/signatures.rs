@@ -33,6 +33,7 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
         ascending_argument: |_| None,
         signature: |_| None,
         kernel: |_, _, _| Err(Error::internal("a function without a kernel was called")),
+        row: None,
         doc: "",
         example: ("", ""),
     }

@@ -33,8 +33,8 @@ pub struct ReadPlan {
 /// be counted when the read runs, because the plan does not know the parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FewRows {
-    /// The access whose rows are counted.
-    pub counted: Access,
+    /// The accesses whose rows are counted.
+    pub counted: Vec<Access>,
     /// The number of rows that the statement needs: a BIGINT without columns, or NULL if it needs all.
     pub needed: Scalar,
     /// The number of rows of the table.

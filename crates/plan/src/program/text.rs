@@ -13,6 +13,7 @@ use super::{
     NestedLookup, OutputOrder, Program, ReadOutput, ReadPlan, RowAggregate, RowColumn, RowFrame, RowFunction,
     RowOutput, Scalar, ScalarOp, ScalarValue, TextFunction, WindowRows, WindowValue,
 };
+use crate::logical::FrameExclude;
 
 /// Resolves the ids and numbers of a program to names.
 pub trait ProgramNames {
@@ -161,7 +162,8 @@ impl ProgramWriter<'_> {
             self.line(&format!("Up to {rows} rows"));
         }
         if let Some(few) = &read.few {
-            let line = format!("With few rows in {}", self.access(&few.counted));
+            let counted: Vec<String> = few.counted.iter().map(|counted| self.access(counted)).collect();
+            let line = format!("With few rows in {}", counted.join(" and "));
             let outer = read.lookups.len();
             let own = self.rows.split_off(self.rows.len() - outer);
             self.nested(&line, &few.read);
@@ -232,9 +234,8 @@ impl ProgramWriter<'_> {
             WindowValue::Rank(function) => format!("{function:?}"),
             WindowValue::Ntile(parts) => format!("{parts} parts"),
             WindowValue::Shift { value, rows, .. } => format!("{value} of {rows:+} rows"),
-            WindowValue::Aggregate(aggregate, RowFrame { start, end }) => {
-                format!("{} from {start:?} to {end:?}", aggregate.function)
-            }
+            WindowValue::Aggregate(aggregate, frame) => format!("{} {}", aggregate.function, frame_text(frame)),
+            WindowValue::Nth { value, nth, frame } => format!("{nth:?} of {value} {}", frame_text(frame)),
         });
         let mut text = values.collect::<Vec<_>>().join(", ");
         if !windows.partition.is_empty() {
@@ -476,5 +477,12 @@ impl fmt::Display for TextFunction {
             TextFunction::Substring => "substring",
             TextFunction::Length => "length",
         })
+    }
+}
+
+fn frame_text(RowFrame { start, end, exclude }: &RowFrame) -> String {
+    match exclude {
+        FrameExclude::NoOthers => format!("from {start:?} to {end:?}"),
+        exclude => format!("from {start:?} to {end:?} without {exclude:?}"),
     }
 }

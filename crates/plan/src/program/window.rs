@@ -3,7 +3,7 @@
 use rowmill_base::SqlType;
 
 use super::{ReadPlan, RowAggregate};
-use crate::logical::RankFunction;
+use crate::logical::{FrameExclude, FrameRow, RankFunction};
 
 /// The rows of a read, each with values computed over the rows of its partition. The result has the first columns of
 /// the read and then one column for each value.
@@ -50,15 +50,26 @@ pub enum WindowValue {
     },
     /// An aggregate over a frame. Its scalars refer to the columns of the read as row 0.
     Aggregate(Box<RowAggregate>, RowFrame),
+    /// `first_value`, `last_value` and `nth_value`: the value of a row of the frame; NULL if there is no such row.
+    Nth {
+        /// The column of the read.
+        value: usize,
+        /// Which row of the frame; a number is at least one.
+        nth: FrameRow<i64>,
+        /// The frame.
+        frame: RowFrame,
+    },
 }
 
-/// The rows around a row that an aggregate reads.
+/// The rows around a row that a value reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFrame {
     /// The first row.
     pub start: FrameEnd,
     /// The last row.
     pub end: FrameEnd,
+    /// Which of these rows are left out.
+    pub exclude: FrameExclude,
 }
 
 /// An end of a frame.
@@ -70,6 +81,13 @@ pub enum FrameEnd {
     Peers,
     /// The row at this distance after the current row; a negative number means rows before.
     Row(i64),
+    /// The first or the last row of the group of peers at this distance after the row's own; a negative number means
+    /// groups before.
+    Group(i64),
+    /// The first or the last row whose value of the only order column is at most this far after the value of the row,
+    /// in the direction of the order; a negative number means before. The values are integers, timestamps or decimals,
+    /// and the distance is in their units. The frame of a row with NULL ends at its peers.
+    Distance(i128),
 }
 
 impl WindowRows {
@@ -81,7 +99,7 @@ impl WindowRows {
             let kind = match value {
                 WindowValue::Rank(RankFunction::PercentRank | RankFunction::CumulativeShare) => SqlType::Float64,
                 WindowValue::Rank(_) | WindowValue::Ntile(_) => SqlType::Int64,
-                WindowValue::Shift { value, .. } => of_read.get(*value)?.clone(),
+                WindowValue::Shift { value, .. } | WindowValue::Nth { value, .. } => of_read.get(*value)?.clone(),
                 WindowValue::Aggregate(aggregate, _) => aggregate.kind()?,
             };
             kinds.push(kind);

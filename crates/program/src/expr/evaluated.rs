@@ -6,6 +6,7 @@ use rowmill_expr::evaluator::Evaluator;
 use rowmill_plan::{ScalarExpr, Volatility};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
+use super::row_call::RowCall;
 use super::{Env, Expr};
 use crate::arrays::array_of;
 
@@ -19,6 +20,8 @@ pub(crate) struct Evaluated {
     place: usize,
     /// The column that the value is assigned to.
     column: Option<String>,
+    /// The same expression as a call that needs no arrays, if it is one.
+    row_call: Option<RowCall>,
     /// A cache for an expression of a single text parameter: the last text and its value. For example, a timestamp that
     /// is passed as a text is then parsed once per statement and not once per row.
     last: Option<Mutex<(String, ValueRef<'static>)>>,
@@ -40,7 +43,8 @@ impl Evaluated {
         let is_repeated = matches!(&operands[..], [(Expr::Parameter(_), SqlType::Text { .. })])
             && expr.volatility() != Volatility::Volatile;
         let last = is_repeated.then(|| Mutex::new((String::new(), ValueRef::Null)));
-        Ok(Evaluated { evaluator, operands, kind: kind.clone(), place, column: None, last })
+        let row_call = RowCall::of(expr);
+        Ok(Evaluated { evaluator, operands, kind: kind.clone(), place, column: None, row_call, last })
     }
 
     /// Compiles `expr` as a value that is assigned to `column`, which its errors then name.
@@ -57,7 +61,7 @@ impl Evaluated {
     /// Whether the value is better evaluated for all rows of a result at once. The value of a parameter that is a text
     /// is remembered instead.
     pub(crate) fn is_late(&self) -> bool {
-        self.last.is_none() && self.column.is_none()
+        self.last.is_none() && self.column.is_none() && self.row_call.is_none()
     }
 
     /// Returns the evaluator, and the operands with their types.
@@ -66,6 +70,11 @@ impl Evaluated {
     }
 
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        if let Some(call) = &self.row_call
+            && let Some(value) = call.value(&self.operands, env)?
+        {
+            return Ok(value);
+        }
         let (Some(last), [(operand, _)]) = (&self.last, &self.operands[..]) else { return self.evaluated(env) };
         let ValueRef::Text(text) = operand.value(env)? else { return self.evaluated(env) };
         let mut last = last.lock();

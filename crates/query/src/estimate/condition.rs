@@ -108,7 +108,7 @@ impl Estimator<'_> {
                 let number = |place: usize| arguments.get(place)?.as_constant()?.as_bigint();
                 let own = match (function.name, arguments.as_slice()) {
                     ("date_part", [_, date]) => {
-                        text(0).and_then(|unit| self.values_of_part(input, unit, date, positions))
+                        text(0).and_then(|unit| self.values_of_part(input, &unit.to_ascii_lowercase(), date, positions))
                     }
                     ("date_trunc", [_, date]) => {
                         text(0).and_then(|unit| self.values_of_trunc(input, unit, date, positions))
@@ -131,19 +131,9 @@ impl Estimator<'_> {
 
     /// The number of values of a part of a date, such as the year.
     fn values_of_part(&self, input: &Node, unit: &str, date: &ScalarExpr, positions: Positions<'_>) -> Option<f64> {
-        match unit.to_ascii_lowercase().as_str() {
-            "month" | "months" => Some(12.0),
-            "quarter" => Some(4.0),
-            "day" | "days" => Some(31.0),
-            "dow" | "isodow" => Some(7.0),
-            "doy" => Some(366.0),
-            "week" => Some(53.0),
-            "hour" | "hours" => Some(24.0),
-            "minute" | "minutes" | "second" | "seconds" => Some(60.0),
-            unit @ ("year" | "years" | "isoyear" | "decade" | "century") => {
-                self.values_of_trunc(input, unit, date, positions)
-            }
-            _ => None,
+        match unit {
+            "year" | "years" | "isoyear" | "decade" | "century" => self.values_of_trunc(input, unit, date, positions),
+            unit => values_of_cycle(unit),
         }
     }
 
@@ -191,4 +181,38 @@ fn reads_columns(expr: &ScalarExpr) -> bool {
 /// The number of texts of this length.
 fn letters(count: i64) -> f64 {
     10_f64.powi(i32::try_from(count.clamp(0, 9)).unwrap_or(0))
+}
+
+/// The number of values of an expression that repeats while its operand grows: a part of a date, such as the month, or
+/// a remainder. `None` for other expressions.
+pub(crate) fn cyclic_values(expr: &ScalarExpr) -> Option<f64> {
+    match &expr.op {
+        ExprOp::Arithmetic(ArithmeticOp::Remainder, pair) if expr.kind.is_integer() => divisor(&pair[1]),
+        ExprOp::Call(function, arguments) if function.name == "date_part" => {
+            values_of_cycle(&arguments.first()?.as_constant()?.as_text()?.to_ascii_lowercase())
+        }
+        ExprOp::Cast { value, .. } => cyclic_values(value),
+        _ => None,
+    }
+}
+
+/// The number of values of a part of a date that begins again with the next greater part.
+fn values_of_cycle(unit: &str) -> Option<f64> {
+    match unit {
+        "month" | "months" => Some(12.0),
+        "quarter" => Some(4.0),
+        "day" | "days" => Some(31.0),
+        "dow" | "isodow" => Some(7.0),
+        "doy" => Some(366.0),
+        "week" => Some(53.0),
+        "hour" | "hours" => Some(24.0),
+        "minute" | "minutes" | "second" | "seconds" => Some(60.0),
+        _ => None,
+    }
+}
+
+/// The absolute value of a constant integer, if it is not zero.
+fn divisor(by: &ScalarExpr) -> Option<f64> {
+    let by = by.as_constant()?.as_bigint()?.unsigned_abs();
+    (by > 0).then_some(by as f64)
 }

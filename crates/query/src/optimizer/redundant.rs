@@ -22,6 +22,9 @@ pub(crate) fn remove_redundant(plan: &mut Logical, context: &RewriteContext<'_>)
         {
             *plan = take(input);
         }
+        Logical::SingleRow { input, by } if is_unique(input, &by.iter().copied().collect(), true, context) => {
+            *plan = take(input);
+        }
         Logical::Join(join) if join.kind == LogicalJoinKind::Single && matches_at_most_once(join, false, context) => {
             // A second match is impossible, so the check for it is not needed.
             join.kind = LogicalJoinKind::Left;

@@ -35,6 +35,9 @@ use super::scalar::Scope;
 use super::spread::ValueSpread;
 use super::stage::{Grouping, Stage};
 
+/// The least share of rows that we trust an estimate with.
+const LEAST_SHARE: f64 = 1e-4;
+
 /// By this factor, fewer rows than the limit must be expected for a read by the conditions alone.
 const CERTAINLY_FEW: f64 = 10.0;
 
@@ -67,10 +70,14 @@ impl<'p> ProgramBuilder<'p> {
         let by_order = choices.iter().find(|choice| !choice.narrows() && choice.gives(order, &own).is_some())?;
         let by_key = self.read_by(stage, scan, &conditions, by_conditions.clone(), false, outer, first_row, ids)?;
         let late = self.with_late_rows(stage, outer, first_row, ids, &by_key);
+        // Rows of the key that do not meet the other conditions make a search longer, as if the table had more rows.
+        let shares = self.known_shares(scan, &conditions, outer);
+        let others = shares.iter().enumerate().filter(|(at, _)| !by_conditions.answered.contains(at));
+        let others: f64 = others.filter_map(|(_, share)| *share).product();
         let few = FewRows {
-            counted: by_conditions.access.clone(),
+            counted: vec![by_conditions.access.clone()],
             needed,
-            table_rows: source.row_count(),
+            table_rows: (source.row_count() as f64 / others.max(LEAST_SHARE)) as u64,
             read: late.unwrap_or(by_key),
         };
         let few_max = few.rows_max(ROWS_OF_A_PAGE as u64, SEARCHED_ROWS) as f64;
@@ -82,6 +89,31 @@ impl<'p> ProgramBuilder<'p> {
         by_order.access.backward = by_order.gives(order, &own)?;
         let searched = self.read_by(stage, scan, &conditions, by_order, true, outer, first_row, ids)?;
         Some(ReadPlan { rows_max: Some(SEARCHED_ROWS), few: Some(Box::new(few)), ..searched })
+    }
+
+    /// Two reads in place of `read`, which searches a table in the order of the stage, if an OR of its conditions can
+    /// be read part by part: `sku = $1 OR category = $2`.
+    pub(super) fn with_few_parts(
+        &self,
+        stage: &Stage<'p>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+        read: &ReadPlan,
+    ) -> Option<ReadPlan> {
+        let (scan, needed) = (stage.only_scan()?, stage.cut()?);
+        if stage.order.is_empty() || read.rows_max != Some(SEARCHED_ROWS) || read.few.is_some() {
+            return None;
+        }
+        let (parts, filter) = self.lookups(&stage.relation, outer, first_row, Wanted::default())?;
+        let [NestedLookup { source: LookupSource::Reads(reads), .. }] = &parts.lookups[..] else { return None };
+        let counted = reads.iter().map(|part| counted_access(part).cloned()).collect::<Option<Vec<Access>>>()?;
+        let (output, _) = self.rows(stage, &parts.scope, ids, false)?;
+        let (lookups, output) = (parts.lookups, ReadOutput::Rows(output));
+        let of_parts = ReadPlan { lookups, filter, output, for_update: false, rows_max: parts.rows_max, few: None };
+        let table_rows = self.tables[scan.table].row_count();
+        let few = FewRows { counted, needed, table_rows, read: of_parts };
+        Some(ReadPlan { few: Some(Box::new(few)), ..read.clone() })
     }
 
     /// Two reads in place of `read`, if the stage joins tables and can also be read in its order. `read` begins with a
@@ -103,7 +135,8 @@ impl<'p> ProgramBuilder<'p> {
         let few = self.few_rows(stage, read, rows_of_each)?;
         let wanted = Wanted { needs_order: true, ..wanted };
         let (searched, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
-        let (output, _) = self.rows(stage, &searched.scope, ids, true)?;
+        let (mut output, _) = self.rows(stage, &searched.scope, ids, searched.is_ordered)?;
+        output.presorted = searched.presorted.keys.min(output.order.len());
         let (lookups, output) = (searched.lookups, ReadOutput::Rows(output));
         let few = Some(Box::new(few));
         Some(ReadPlan { lookups, filter, output, for_update: false, rows_max: Some(SEARCHED_ROWS), few })
@@ -149,7 +182,8 @@ impl<'p> ProgramBuilder<'p> {
         let output = ReadOutput::Groups(self.group_output(stage, grouping, &lookups.scope, ids, false)?);
         let (lookups, rows_max) = (lookups.lookups, lookups.rows_max);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
-        Some(FewRows { counted, needed: Scalar::literal(SqlType::Int64, ScalarValue::Int(1)), table_rows, read })
+        let needed = Scalar::literal(SqlType::Int64, ScalarValue::Int(1));
+        Some(FewRows { counted: vec![counted], needed, table_rows, read })
     }
 
     /// `read` for few rows of the key with which it begins. It gives about `rows_of_each` rows for each of them.
@@ -159,7 +193,7 @@ impl<'p> ProgramBuilder<'p> {
         // The rows of the join count as if the table had fewer rows: each row of the key costs more.
         let table_rows = (self.table_rows(counted)? as f64 / rows_of_each.max(1.0)) as u64;
         // The entries of the key are counted, not groups of them.
-        let counted = Access { distinct: None, ..counted.clone() };
+        let counted = vec![Access { distinct: None, ..counted.clone() }];
         Some(FewRows { counted, needed, table_rows, read: read.clone() })
     }
 

@@ -17,8 +17,10 @@ use super::relation::{JoinedSources, RelationSource, RelationStep};
 use super::scalar::Scope;
 use super::spread::ValueSpread;
 use super::stage::Stage;
+use crate::estimate::cyclic_values;
 use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 use crate::optimizer::pushdown::inferred;
+use crate::optimizer::unique::gives_at_most_one_row;
 
 /// Sources up to which we try all orders. Five sources have 120 orders, six have 720. With more sources, we always add
 /// the one that costs least next.
@@ -61,7 +63,7 @@ pub(super) struct Wanted<'a> {
     pub(super) may_read_all: bool,
     /// Whether the rows are only a part of what the statement reads.
     pub(super) is_part: bool,
-    /// Whether only a plan whose rows come in the wanted order will do.
+    /// Whether only a plan whose rows come in the wanted order, or in a part of it, will do.
     pub(super) needs_order: bool,
 }
 
@@ -194,7 +196,8 @@ impl<'p> ProgramBuilder<'p> {
         }
         let more = left.iter().filter_map(|at| {
             let lookups = self.with_source(before.clone(), relation, *at, first_row, wanted)?;
-            (lookups.is_ordered || !wanted.needs_order).then_some((*at, lookups))
+            let has_order = lookups.is_ordered || lookups.presorted.keys > 0;
+            (has_order || !wanted.needs_order).then_some((*at, lookups))
         });
         let mut more: Vec<(usize, Lookups)> = more.collect();
         // Trying the cheapest source first should give a good bound early.
@@ -476,7 +479,12 @@ impl<'p> ProgramBuilder<'p> {
     }
 
     /// The share of a table's rows that meet each condition, if statistics tell it.
-    fn known_shares(&self, scan: &LogicalScan, conditions: &[ScalarExpr], known: &Scope) -> Vec<Option<f64>> {
+    pub(super) fn known_shares(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+    ) -> Vec<Option<f64>> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
         let spread = ValueSpread::of(source);
@@ -489,6 +497,7 @@ impl<'p> ProgramBuilder<'p> {
             (_, Some(KeyCondition::Among { columns, lists })) if columns.len() == 1 && spread.is_known() => {
                 Some(lists.iter().map(|list| spread.of_value(columns[0], &list[0])).sum::<f64>().min(1.0))
             }
+            (ExprOp::Compare(CompareOp::Equal, pair), None) => cyclic_values(&pair[0]).map(|values| 1.0 / values),
             _ => None,
         };
         conditions.iter().map(share).collect()
@@ -513,7 +522,7 @@ impl<'p> ProgramBuilder<'p> {
         let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
         // A part of the order is of use only if reading stops at a limit.
-        let in_part = |choice: &KeyChoice| match wanted.is_cut && !wanted.needs_order {
+        let in_part = |choice: &KeyChoice| match wanted.is_cut {
             true => choice.gives_part(wanted.order, &own, &spread),
             false => Presorted::default(),
         };
@@ -534,7 +543,10 @@ impl<'p> ProgramBuilder<'p> {
         let mut chosen = if best.is_point {
             best
         } else if wanted.needs_order {
-            choices.iter().find(|choice| backward(choice).is_some())?
+            let in_order = choices.iter().find(|choice| backward(choice).is_some());
+            // Of keys that give as much of the order, the first one is the best.
+            let with_part = || choices.iter().rev().max_by_key(|choice| in_part(choice).keys);
+            in_order.or_else(with_part).filter(|choice| backward(choice).is_some() || in_part(choice).keys > 0)?
         } else if wanted.is_cut {
             // A key in the wanted order stops at the limit. Any other key must answer a condition.
             let gives_order = |choice: &KeyChoice| backward(choice).is_some() || in_part(choice).keys > 0;
@@ -606,7 +618,7 @@ impl<'p> ProgramBuilder<'p> {
             .collect::<Option<_>>()?;
         let read = self.read(&stage, known, row, &ids)?;
         let (rows, cost) = (read.rows, read.cost);
-        let is_single = stage.grouping.as_ref().is_some_and(|grouping| grouping.keys.is_empty());
+        let is_single = gives_at_most_one_row(plan);
         Some(NestedPlan { source: LookupSource::Reads(vec![read.read]), columns, answered, rows, cost, is_single })
     }
 

@@ -263,7 +263,9 @@ impl<'p> ProgramBuilder<'p> {
         let output = ReadOutput::Rows(output);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
         let both = match stage.only_scan() {
-            Some(_) => self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, &read),
+            Some(_) => self
+                .with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, &read)
+                .or_else(|| self.with_few_parts(stage, outer, first_row, ids, &read)),
             None if is_ordered => None,
             None => self.with_few_joined(stage, wanted, outer, first_row, ids, (&read, all.0 / first_rows)),
         };

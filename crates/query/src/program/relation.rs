@@ -12,6 +12,7 @@ use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 use super::Definitions;
 use super::stage::row_number_limit;
 use crate::optimizer::facts::{equality, split_and};
+use crate::optimizer::unique::gives_at_most_one_row;
 use crate::optimizer::walk::{output, substitute};
 
 /// The joined rows of some sources.
@@ -98,6 +99,10 @@ impl<'p> JoinedSources<'p> {
             }
             Logical::Join(join) => JoinedSources::of_join(join, definitions),
             Logical::Scan(scan) => Some(JoinedSources::of_source(RelationSource::Scan(scan))),
+            // Rows that are never more than one need no check.
+            Logical::SingleRow { input, by } if by.is_empty() && gives_at_most_one_row(input) => {
+                JoinedSources::of(input, definitions)
+            }
             // These operators need a stage of their own.
             Logical::Group(group) if group.sets.is_none() => Some(JoinedSources::of_source(RelationSource::Plan(plan))),
             Logical::Distinct { on: false, .. }

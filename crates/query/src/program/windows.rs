@@ -1,6 +1,9 @@
 //! Windows over few rows.
 
-use rowmill_plan::logical::{FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowFunction, WindowFrame};
+use arrow::datatypes::{DataType, TimeUnit};
+use rowmill_plan::logical::{
+    FrameBound, FrameRow, FrameUnit, LogicalSortKey, LogicalWindow, LogicalWindowFunction, WindowFrame,
+};
 use rowmill_plan::program::{
     ColumnOrder, FrameEnd, LookupSource, RowFrame, RowFunction, ScalarOp, ScalarValue, WindowRows, WindowValue,
 };
@@ -55,12 +58,21 @@ impl<'p> ProgramBuilder<'p> {
                     Some(offset) => number(offset)?,
                 };
                 let rows = if *forward { rows } else { rows.checked_neg()? };
-                Some(Some((place(value), rows, default.as_ref().map(&mut place))))
+                let (value, default) = (place(value), default.as_ref().map(&mut place));
+                Some(Some(WindowValue::Shift { value, rows, default }))
             }
-            LogicalWindowFunction::Shift { .. } => None,
+            LogicalWindowFunction::Nth { value, nth, skips_nulls: false } => {
+                let nth = match nth {
+                    FrameRow::First => FrameRow::First,
+                    FrameRow::Last => FrameRow::Last,
+                    FrameRow::Nth(row) => FrameRow::Nth(number(row).filter(|row| *row > 0)?),
+                };
+                Some(Some(WindowValue::Nth { value: place(value), nth, frame: frame(&call.frame, &window.order)? }))
+            }
+            LogicalWindowFunction::Shift { .. } | LogicalWindowFunction::Nth { .. } => None,
             _ => Some(None),
         });
-        let shifts: Vec<Option<(usize, i64, Option<usize>)>> = calls.collect::<Option<_>>()?;
+        let of_rows: Vec<Option<WindowValue>> = calls.collect::<Option<_>>()?;
         let read = self.read(&Stage::of(&window.input, &self.definitions)?, known, row, &ids)?;
         let mut scope = Scope::default();
         for (at, id) in ids.iter().enumerate() {
@@ -68,8 +80,8 @@ impl<'p> ProgramBuilder<'p> {
         }
         let is_of_read = |id: usize| ids.contains(&ColumnId(id));
         let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &is_of_read);
-        let values = window.calls.iter().zip(shifts).map(|((_, call), shift)| match (&call.function, shift) {
-            (_, Some((value, rows, default))) => Some(WindowValue::Shift { value, rows, default }),
+        let values = window.calls.iter().zip(of_rows).map(|((_, call), of_row)| match (&call.function, of_row) {
+            (_, Some(value)) => Some(value),
             (LogicalWindowFunction::Rank(function), None) => Some(WindowValue::Rank(*function)),
             // The engine reports a number of parts that is not positive.
             (LogicalWindowFunction::Ntile(parts), None) => {
@@ -79,7 +91,8 @@ impl<'p> ProgramBuilder<'p> {
                 let aggregate = row_aggregate(aggregate, &scope, &resolved)?;
                 // The set of distinct values and a joined text cannot be continued from row to row.
                 let is_running = !matches!(aggregate.function, RowFunction::CountDistinct | RowFunction::Join);
-                is_running.then_some(WindowValue::Aggregate(Box::new(aggregate), frame(&call.frame)?))
+                let frame = frame(&call.frame, &window.order)?;
+                is_running.then_some(WindowValue::Aggregate(Box::new(aggregate), frame))
             }
             _ => None,
         });
@@ -105,21 +118,48 @@ fn number(expr: &ScalarExpr) -> Option<i64> {
     }
 }
 
-/// A frame whose ends are rows, peers or the ends of the partition. Returns `None` for any other frame.
-fn frame(frame: &WindowFrame<ScalarExpr>) -> Option<RowFrame> {
-    // Programs compute running totals and cannot take rows out of a frame.
-    if frame.exclude != FrameExclude::NoOthers {
-        return None;
-    }
+/// The frame of a window in this order. Returns `None` if the distances of a RANGE frame are not whole numbers of the
+/// units of the ordered values.
+fn frame(frame: &WindowFrame<ScalarExpr>, order: &[LogicalSortKey]) -> Option<RowFrame> {
+    let not_negative = |rows: &ScalarExpr| number(rows).filter(|rows| *rows >= 0);
     let end = |bound: &FrameBound<ScalarExpr>| {
-        Some(match (frame.unit, bound) {
-            (_, FrameBound::Unbounded) => FrameEnd::Partition,
-            (FrameUnit::Rows, FrameBound::CurrentRow) => FrameEnd::Row(0),
-            (FrameUnit::Range | FrameUnit::Groups, FrameBound::CurrentRow) => FrameEnd::Peers,
-            (FrameUnit::Rows, FrameBound::Preceding(rows)) => FrameEnd::Row(-number(rows).filter(|rows| *rows >= 0)?),
-            (FrameUnit::Rows, FrameBound::Following(rows)) => FrameEnd::Row(number(rows).filter(|rows| *rows >= 0)?),
-            _ => return None,
+        let (offset, is_before) = match bound {
+            FrameBound::Unbounded => return Some(FrameEnd::Partition),
+            FrameBound::CurrentRow => {
+                return Some(if frame.unit == FrameUnit::Rows { FrameEnd::Row(0) } else { FrameEnd::Peers });
+            }
+            FrameBound::Preceding(offset) => (offset, true),
+            FrameBound::Following(offset) => (offset, false),
+        };
+        Some(match frame.unit {
+            FrameUnit::Rows if is_before => FrameEnd::Row(-not_negative(offset)?),
+            FrameUnit::Rows => FrameEnd::Row(not_negative(offset)?),
+            FrameUnit::Groups if is_before => FrameEnd::Group(-not_negative(offset)?),
+            FrameUnit::Groups => FrameEnd::Group(not_negative(offset)?),
+            FrameUnit::Range => {
+                let [key] = order else { return None };
+                let distance = distance(&key.expr.kind, offset).filter(|distance| *distance >= 0)?;
+                FrameEnd::Distance(if is_before { -distance } else { distance })
+            }
         })
     };
-    Some(RowFrame { start: end(&frame.start)?, end: end(&frame.end)? })
+    Some(RowFrame { start: end(&frame.start)?, end: end(&frame.end)?, exclude: frame.exclude })
+}
+
+/// The distance that is written as a literal, in the units of values of type `kind`.
+fn distance(kind: &DataType, offset: &ScalarExpr) -> Option<i128> {
+    let ScalarOp::Literal(value) = literal(offset.as_constant()?)?.op else { return None };
+    match (kind, value) {
+        (kind, ScalarValue::Int(value)) if kind.is_integer() => Some(value.into()),
+        (DataType::Decimal128(_, scale), ScalarValue::Decimal(value)) => {
+            matches!(offset.kind, DataType::Decimal128(_, other) if other == *scale).then_some(value)
+        }
+        // A month has no fixed length.
+        (DataType::Timestamp(TimeUnit::Microsecond, None), ScalarValue::Interval(value)) if value.months == 0 => {
+            let is_whole = value.nanoseconds % 1_000 == 0;
+            let micros = i128::from(value.days) * 86_400_000_000 + i128::from(value.nanoseconds / 1_000);
+            is_whole.then_some(micros)
+        }
+        _ => None,
+    }
 }

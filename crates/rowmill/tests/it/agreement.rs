@@ -484,6 +484,102 @@ const QUERIES: &[(&str, &[&str])] = &[
         "SELECT id, ntile(3) OVER (ORDER BY id), percent_rank() OVER (ORDER BY id) FROM orders WHERE user_id = $1",
         &["i7"],
     ),
+    // Frames by groups of peers and by distances, and rows that are left out of them.
+    (
+        "SELECT id, sum(total) OVER (ORDER BY status GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW), count(*) OVER (ORDER \
+         BY status GROUPS BETWEEN 1 FOLLOWING AND 2 FOLLOWING), count(*) OVER (ORDER BY status DESC GROUPS 5 \
+         PRECEDING) FROM orders WHERE user_id < $1",
+        &["i9", "i-1"],
+    ),
+    (
+        "SELECT id, count(*) OVER (ORDER BY created RANGE BETWEEN INTERVAL '30 minutes' PRECEDING AND CURRENT ROW), \
+         min(id) OVER (ORDER BY created DESC RANGE BETWEEN INTERVAL '1 hour' PRECEDING AND INTERVAL '10 minutes' \
+         PRECEDING), sum(total) OVER (PARTITION BY status ORDER BY created RANGE BETWEEN CURRENT ROW AND INTERVAL '1 \
+         day 00:05:00' FOLLOWING) FROM orders WHERE user_id < $1",
+        &["i9"],
+    ),
+    (
+        "SELECT id, count(*) OVER (ORDER BY age RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING), sum(id) OVER (ORDER BY age \
+         DESC NULLS LAST RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), count(*) OVER (ORDER BY age NULLS FIRST \
+         RANGE BETWEEN UNBOUNDED PRECEDING AND 0 FOLLOWING), count(*) OVER (ORDER BY balance RANGE BETWEEN 2.50 \
+         PRECEDING AND 1.25 PRECEDING) FROM users WHERE id < $1",
+        &["i60", "i2"],
+    ),
+    (
+        "SELECT id, max(total) OVER (ORDER BY created, id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING \
+         EXCLUDE CURRENT ROW), count(*) OVER (ORDER BY status RANGE UNBOUNDED PRECEDING EXCLUDE GROUP), count(total) \
+         OVER (ORDER BY status GROUPS 1 PRECEDING EXCLUDE TIES) FROM orders WHERE user_id < $1",
+        &["i9"],
+    ),
+    (
+        "SELECT id, first_value(total) OVER w, last_value(total) OVER w, nth_value(id, 2) OVER w, first_value(id) OVER \
+         (ORDER BY created, id ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING), last_value(id) OVER (ORDER BY created, id \
+         ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW), nth_value(note, 3) OVER (PARTITION BY status \
+         ORDER BY id) FROM orders WHERE user_id < $1 WINDOW w AS (ORDER BY created, id ROWS BETWEEN UNBOUNDED \
+         PRECEDING AND UNBOUNDED FOLLOWING)",
+        &["i9"],
+    ),
+    // Functions of one row, in conditions, keys and results.
+    (
+        "SELECT count(*), min(id) FROM orders WHERE user_id < $1 AND created + INTERVAL '1 hour 10 minutes' > \
+         TIMESTAMP '2024-02-01 01:30:00' AND created - INTERVAL '1 month' < $2 AND extract(hour FROM created) < 2",
+        &["i9 t2024-01-01T01:00:00", "i9 n"],
+    ),
+    (
+        "SELECT extract(minute FROM created), date_trunc('hour', created), floor(score), year(created), count(*) FROM \
+         users WHERE id < $1 GROUP BY 1, 2, 3, 4",
+        &["i70"],
+    ),
+    ("SELECT id, round(score), date_part('dow', created + INTERVAL '3 days') FROM users WHERE id < $1", &["i30"]),
+    // A subquery of one row gives a bound of a key.
+    (
+        "SELECT id, created FROM orders WHERE (created, id) < (SELECT created, id FROM orders WHERE id = $1) ORDER BY \
+         created DESC, id DESC LIMIT 3",
+        &["i700", "i1", "i99999"],
+    ),
+    (
+        "SELECT id FROM users WHERE created > (SELECT created FROM users WHERE id = $1) ORDER BY created, id LIMIT 4",
+        &["i17", "i9999", "n"],
+    ),
+    (
+        "SELECT id FROM users WHERE age = (SELECT age FROM users WHERE email = $1) ORDER BY id",
+        &["tu8@x.org", "tnone", "tu11@x.org"],
+    ),
+    (
+        "SELECT id FROM orders WHERE user_id = $1 AND created >= (SELECT created FROM orders WHERE user_id = $1 ORDER \
+         BY created DESC LIMIT 1)",
+        &["i7", "i9999"],
+    ),
+    (
+        "SELECT count(*) FROM users WHERE age < (SELECT max(age) FROM users WHERE id < $1) AND age > (SELECT age FROM \
+         users WHERE id = $2)",
+        &["i30 i5", "i0 i5", "i30 i11"],
+    ),
+    // A page in an order that no part of an OR has, if few or many rows match.
+    (
+        "SELECT id, status FROM orders WHERE user_id = $1 OR (status = $2 AND total < 20) ORDER BY id LIMIT 5",
+        &["i7 tpaid", "i7 tnone", "i9999 tnone"],
+    ),
+    (
+        "SELECT id, total FROM orders WHERE user_id = $1 OR user_id = $2 AND note IS NULL ORDER BY id DESC LIMIT 3 \
+         OFFSET 2",
+        &["i7 i14", "i9999 i14"],
+    ),
+    // A key of the other table of a join, and one that gives a part of the order.
+    (
+        "SELECT o.id, u.name FROM orders o JOIN users u ON u.id = o.user_id WHERE o.status = 'paid' AND u.name = $1 \
+         ORDER BY o.user_id, o.id DESC LIMIT 6 OFFSET 1",
+        &["tAda", "tname7", "tnone"],
+    ),
+    (
+        "SELECT user_id FROM orders WHERE status = $1 INTERSECT SELECT user_id FROM orders WHERE total > 700 ORDER BY 1",
+        &["tpaid", "topen"],
+    ),
+    (
+        "SELECT o.id FROM orders o WHERE o.user_id < 9 AND EXISTS (SELECT 1 FROM lines l JOIN products p ON p.id = \
+         l.product_id WHERE l.line = 2 AND p.weight > 5 AND l.order_id IS NOT DISTINCT FROM o.user_id)",
+        &[""],
+    ),
     // Recursive queries.
     (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT sum(i), count(*) FROM n",

@@ -3,7 +3,7 @@
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
-use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::function::{ArgumentKind, CallKinds, RowValue};
 use rowmill_plan::{ExprOp, FunctionSpec, Operand, ScalarExpr};
 
 use crate::functions::signatures::ordinary;
@@ -21,6 +21,7 @@ pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     only_overflows: true,
     signature: timestamp_and_interval,
     kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, 1),
+    row: Some(|arguments, _, kind| shift_timestamp(arguments, kind, 1)),
     doc: "The point in time an interval after another, as `+` computes it. Months end at their last day.",
     example: ("timestamp_plus_interval(TIMESTAMP '2013-01-31 12:00:00', INTERVAL '1 month')", "2013-02-28 12:00:00"),
     ..ordinary("interval")
@@ -33,6 +34,7 @@ pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     only_overflows: true,
     signature: timestamp_and_interval,
     kernel: shift_back,
+    row: Some(|arguments, _, kind| shift_timestamp(arguments, kind, -1)),
     doc: "The point in time an interval before another, as `-` computes it. Months end at their last day.",
     example: ("timestamp_minus_interval(TIMESTAMP '2012-02-29 00:00:00', INTERVAL '1 year')", "2011-02-28 00:00:00"),
     ..ordinary("interval")
@@ -237,6 +239,12 @@ fn shift_timestamps(arguments: &[Operand], kind: &DataType, rows: usize, sign: i
         scale.shift(ticks.at(row), intervals.at(row), sign).ok_or_else(|| out_of_range("the timestamp"))
     })?;
     primitive(kind, moved, nulls)
+}
+
+/// Shifts the timestamp of a row. `None` if the result is out of range.
+fn shift_timestamp<'a>(arguments: &[RowValue<'_>], kind: &DataType, sign: i64) -> Option<RowValue<'a>> {
+    let [RowValue::Int(ticks), RowValue::Interval(interval)] = arguments else { return None };
+    TickScale::of(unit_of(kind)).shift(*ticks, *interval, sign).map(RowValue::Int)
 }
 
 fn subtract_timestamps(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {

@@ -4,7 +4,7 @@ use rowmill_plan::FunctionSpec;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 
 use super::field::TimeField;
-use super::part::{kinds_of, values_of};
+use super::part::{field_of_row, kinds_of, values_of};
 use crate::functions::signatures::ordinary;
 
 /// Makes the spec of the function of one field.
@@ -15,6 +15,7 @@ macro_rules! of_field {
             aliases: &$aliases,
             signature: |arguments| of_value(arguments, TimeField::$field),
             kernel: |arguments, _, rows| values_of(TimeField::$field, &arguments[0], rows),
+            row: Some(|arguments, kinds, _| field_of_row(TimeField::$field, arguments[0], &kinds[0])),
             doc: $doc,
             example: ($call, $result),
             ..ordinary("time")

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
-use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::function::{ArgumentKind, CallKinds, RowValue};
 use rowmill_plan::{FunctionSpec, Operand, ScalarExpr};
 
 use super::calendar::{
@@ -21,6 +21,10 @@ pub(super) const DATE_PART: FunctionSpec = FunctionSpec {
     ascending_argument,
     signature,
     kernel,
+    row: Some(|arguments, kinds, _| match arguments {
+        [RowValue::Text(field), value] => field_of_row(TimeField::named(field)?, *value, &kinds[1]),
+        _ => None,
+    }),
     doc: "A field of a date, time, timestamp or interval, such as year, quarter, week, dow, second or epoch. \
           Milliseconds and microseconds include the seconds; epoch is in seconds.",
     example: ("date_part('year', DATE '2013-07-31')", "2013"),
@@ -89,20 +93,77 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
 /// Returns a field of the values of an operand.
 pub(super) fn values_of(field: TimeField, operand: &Operand, rows: usize) -> Result<ArrayRef> {
     unary(operand, rows, |values| {
-        let nulls = values.logical_nulls();
+        let to = FieldColumn(values.logical_nulls());
         match values.data_type() {
-            DataType::Date32 => of_dates(field, values.as_primitive::<Date32Type>().values(), nulls),
+            DataType::Date32 => of_dates(field, values.as_primitive::<Date32Type>().values(), to),
             DataType::Interval(_) => {
-                of_intervals(field, values.as_primitive::<IntervalMonthDayNanoType>().values(), nulls)
+                of_intervals(field, values.as_primitive::<IntervalMonthDayNanoType>().values(), to)
             }
-            DataType::Timestamp(TimeUnit::Second, _) => of_ticks::<1>(field, ticks_of(values), nulls),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => of_ticks::<1_000>(field, ticks_of(values), nulls),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-                of_ticks::<NANOS_PER_SECOND>(field, ticks_of(values), nulls)
-            }
-            _ => of_ticks::<1_000_000>(field, ticks_of(values), nulls),
+            kind => of_ticks_of(kind, field, ticks_of(values), to),
         }
     })
+}
+
+/// Returns a field of the value of a row. `None` for an interval.
+pub(super) fn field_of_row<'a>(field: TimeField, value: RowValue<'_>, kind: &DataType) -> Option<RowValue<'a>> {
+    let RowValue::Int(value) = value else { return None };
+    Some(match kind {
+        DataType::Date32 => of_dates(field, &[i32::try_from(value).ok()?], FieldOfRow),
+        kind => of_ticks_of(kind, field, &[value], FieldOfRow),
+    })
+}
+
+/// The way in which the values of a field are returned.
+trait FieldTarget {
+    type Values;
+
+    /// Returns `of` of all values as INTEGERs. Only years far outside of the supported calendar do not fit; they are
+    /// clamped.
+    fn integers<N: Copy>(self, values: &[N], of: impl Fn(N) -> i64) -> Self::Values;
+
+    /// Returns `of` of all values as BIGINTs.
+    fn bigints<N: Copy>(self, values: &[N], of: impl Fn(N) -> i64) -> Self::Values;
+
+    /// Returns `of` of all values as DOUBLEs.
+    fn doubles<N: Copy>(self, values: &[N], of: impl Fn(N) -> f64) -> Self::Values;
+}
+
+/// Returns a column with these NULLs.
+struct FieldColumn(Option<NullBuffer>);
+
+impl FieldTarget for FieldColumn {
+    type Values = Result<ArrayRef>;
+
+    fn integers<N: Copy>(self, values: &[N], of: impl Fn(N) -> i64) -> Result<ArrayRef> {
+        primitive(&DataType::Int32, values.iter().map(|value| narrow(of(*value))).collect(), self.0)
+    }
+
+    fn bigints<N: Copy>(self, values: &[N], of: impl Fn(N) -> i64) -> Result<ArrayRef> {
+        primitive(&DataType::Int64, values.iter().map(|value| of(*value)).collect(), self.0)
+    }
+
+    fn doubles<N: Copy>(self, values: &[N], of: impl Fn(N) -> f64) -> Result<ArrayRef> {
+        primitive(&DataType::Float64, values.iter().map(|value| of(*value)).collect(), self.0)
+    }
+}
+
+/// Returns the field of the only value.
+struct FieldOfRow;
+
+impl FieldTarget for FieldOfRow {
+    type Values = RowValue<'static>;
+
+    fn integers<N: Copy>(self, values: &[N], of: impl Fn(N) -> i64) -> RowValue<'static> {
+        RowValue::Int(narrow(of(values[0])).into())
+    }
+
+    fn bigints<N: Copy>(self, values: &[N], of: impl Fn(N) -> i64) -> RowValue<'static> {
+        RowValue::Int(of(values[0]))
+    }
+
+    fn doubles<N: Copy>(self, values: &[N], of: impl Fn(N) -> f64) -> RowValue<'static> {
+        RowValue::Float(of(values[0]))
+    }
 }
 
 /// Returns a number as an INTEGER. Only years far outside of the supported calendar do not fit; they are clamped.
@@ -111,93 +172,84 @@ fn narrow(number: i64) -> i32 {
     number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-fn integers<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> i64) -> Result<ArrayRef> {
-    primitive(&DataType::Int32, values.iter().map(|value| narrow(of(*value))).collect(), nulls)
-}
-
-fn bigints<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> i64) -> Result<ArrayRef> {
-    primitive(&DataType::Int64, values.iter().map(|value| of(*value)).collect(), nulls)
-}
-
-fn doubles<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> f64) -> Result<ArrayRef> {
-    primitive(&DataType::Float64, values.iter().map(|value| of(*value)).collect(), nulls)
-}
-
 /// Computes a field that depends only on the day.
-fn of_days<N: Copy>(
-    field: TimeField,
-    values: &[N],
-    nulls: Option<NullBuffer>,
-    day: impl Fn(N) -> i64 + Copy,
-) -> Result<ArrayRef> {
+fn of_days<N: Copy, T: FieldTarget>(field: TimeField, values: &[N], to: T, day: impl Fn(N) -> i64 + Copy) -> T::Values {
     // Near days allow 32-bit arithmetic, which vectorises. One pass decides that for the whole column.
     let are_near = values.iter().fold(true, |are_near, value| are_near & NEAR_DAYS.contains(&day(*value)));
     if are_near {
-        of_days_by(field, values, nulls, day, date_of_near_days)
+        of_days_by(field, values, to, day, date_of_near_days)
     } else {
-        of_days_by(field, values, nulls, day, date_of_days)
+        of_days_by(field, values, to, day, date_of_days)
     }
 }
 
 /// Computes a field of days with the dates that `date` returns.
-fn of_days_by<N: Copy>(
+fn of_days_by<N: Copy, T: FieldTarget>(
     field: TimeField,
     values: &[N],
-    nulls: Option<NullBuffer>,
+    to: T,
     day: impl Fn(N) -> i64,
     date: impl Fn(i64) -> CivilDate,
-) -> Result<ArrayRef> {
+) -> T::Values {
     match field {
-        TimeField::Year => integers(values, nulls, |value| date(day(value)).year),
-        TimeField::Month => integers(values, nulls, |value| i64::from(date(day(value)).month)),
-        TimeField::Day => integers(values, nulls, |value| i64::from(date(day(value)).day)),
-        TimeField::Quarter => integers(values, nulls, |value| i64::from(date(day(value)).month.div_ceil(3))),
-        TimeField::Decade => integers(values, nulls, |value| date(day(value)).year.div_euclid(10)),
-        TimeField::Century => integers(values, nulls, |value| age_of_year(date(day(value)).year, 100)),
-        TimeField::Millennium => integers(values, nulls, |value| age_of_year(date(day(value)).year, 1_000)),
-        TimeField::Week => integers(values, nulls, |value| week_of(date(monday_of(day(value)) + 3))),
-        TimeField::IsoYear => integers(values, nulls, |value| date(monday_of(day(value)) + 3).year),
-        TimeField::DayOfWeek => integers(values, nulls, |value| weekday(day(value))),
-        TimeField::IsoDayOfWeek => integers(values, nulls, |value| (day(value) + 3).rem_euclid(7) + 1),
-        TimeField::DayOfYear => integers(values, nulls, |value| i64::from(date(day(value)).day_of_year)),
-        TimeField::Era => integers(values, nulls, |value| i64::from(date(day(value)).year > 0)),
-        TimeField::YearWeek => integers(values, nulls, |value| {
+        TimeField::Year => to.integers(values, |value| date(day(value)).year),
+        TimeField::Month => to.integers(values, |value| i64::from(date(day(value)).month)),
+        TimeField::Day => to.integers(values, |value| i64::from(date(day(value)).day)),
+        TimeField::Quarter => to.integers(values, |value| i64::from(date(day(value)).month.div_ceil(3))),
+        TimeField::Decade => to.integers(values, |value| date(day(value)).year.div_euclid(10)),
+        TimeField::Century => to.integers(values, |value| age_of_year(date(day(value)).year, 100)),
+        TimeField::Millennium => to.integers(values, |value| age_of_year(date(day(value)).year, 1_000)),
+        TimeField::Week => to.integers(values, |value| week_of(date(monday_of(day(value)) + 3))),
+        TimeField::IsoYear => to.integers(values, |value| date(monday_of(day(value)) + 3).year),
+        TimeField::DayOfWeek => to.integers(values, |value| weekday(day(value))),
+        TimeField::IsoDayOfWeek => to.integers(values, |value| (day(value) + 3).rem_euclid(7) + 1),
+        TimeField::DayOfYear => to.integers(values, |value| i64::from(date(day(value)).day_of_year)),
+        TimeField::Era => to.integers(values, |value| i64::from(date(day(value)).year > 0)),
+        TimeField::YearWeek => to.integers(values, |value| {
             let thursday = date(monday_of(day(value)) + 3);
             // The number of a week is added with the sign of its year, so that weeks before year 0 stay in order.
             thursday.year * 100 + if thursday.year < 0 { -week_of(thursday) } else { week_of(thursday) }
         }),
-        _ => integers(values, nulls, |_| 0),
+        _ => to.integers(values, |_| 0),
     }
 }
 
-fn of_dates(field: TimeField, dates: &[i32], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+fn of_dates<T: FieldTarget>(field: TimeField, dates: &[i32], to: T) -> T::Values {
     match field {
-        TimeField::Epoch => doubles(dates, nulls, |date| f64::from(date) * 86_400.0),
-        TimeField::Julian => doubles(dates, nulls, |date| (i64::from(date) + JULIAN_EPOCH) as f64),
-        TimeField::Nanosecond => bigints(dates, nulls, |_| 0),
-        _ => of_days(field, dates, nulls, i64::from),
+        TimeField::Epoch => to.doubles(dates, |date| f64::from(date) * 86_400.0),
+        TimeField::Julian => to.doubles(dates, |date| (i64::from(date) + JULIAN_EPOCH) as f64),
+        TimeField::Nanosecond => to.bigints(dates, |_| 0),
+        _ => of_days(field, dates, to, i64::from),
+    }
+}
+
+/// Computes fields of timestamps and times of type `kind`.
+fn of_ticks_of<T: FieldTarget>(kind: &DataType, field: TimeField, ticks: &[i64], to: T) -> T::Values {
+    match kind {
+        DataType::Timestamp(TimeUnit::Second, _) => of_ticks::<1, T>(field, ticks, to),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => of_ticks::<1_000, T>(field, ticks, to),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of_ticks::<NANOS_PER_SECOND, T>(field, ticks, to),
+        _ => of_ticks::<1_000_000, T>(field, ticks, to),
     }
 }
 
 /// Computes fields of timestamps and times. The day of a time is 0.
-fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+fn of_ticks<const PER_SECOND: i64, T: FieldTarget>(field: TimeField, ticks: &[i64], to: T) -> T::Values {
     let per_day = 86_400 * PER_SECOND;
     let in_day = |ticks: i64| ticks.rem_euclid(per_day);
     let in_minute = |ticks: i64| ticks.rem_euclid(60 * PER_SECOND);
     match field {
-        TimeField::Hour => integers(ticks, nulls, |ticks| in_day(ticks) / (3_600 * PER_SECOND)),
-        TimeField::Minute => integers(ticks, nulls, |ticks| ticks.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)),
-        TimeField::Second => integers(ticks, nulls, |ticks| in_minute(ticks) / PER_SECOND),
-        TimeField::Millisecond => integers(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000)),
-        TimeField::Microsecond => integers(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000_000)),
-        TimeField::Nanosecond => {
-            bigints(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), NANOS_PER_SECOND))
-        }
-        TimeField::Epoch => doubles(ticks, nulls, |ticks| ticks as f64 / PER_SECOND as f64),
-        TimeField::Julian => doubles(ticks, nulls, |ticks| {
+        TimeField::Hour => to.integers(ticks, |ticks| in_day(ticks) / (3_600 * PER_SECOND)),
+        TimeField::Minute => to.integers(ticks, |ticks| ticks.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)),
+        TimeField::Second => to.integers(ticks, |ticks| in_minute(ticks) / PER_SECOND),
+        TimeField::Millisecond => to.integers(ticks, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000)),
+        TimeField::Microsecond => to.integers(ticks, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000_000)),
+        TimeField::Nanosecond => to.bigints(ticks, |ticks| scaled::<PER_SECOND>(in_minute(ticks), NANOS_PER_SECOND)),
+        TimeField::Epoch => to.doubles(ticks, |ticks| ticks as f64 / PER_SECOND as f64),
+        TimeField::Julian => to.doubles(ticks, |ticks| {
             (ticks.div_euclid(per_day) + JULIAN_EPOCH) as f64 + in_day(ticks) as f64 / per_day as f64
         }),
-        _ => of_days(field, ticks, nulls, |ticks| ticks.div_euclid(per_day)),
+        _ => of_days(field, ticks, to, |ticks| ticks.div_euclid(per_day)),
     }
 }
 
@@ -207,25 +259,25 @@ fn scaled<const PER_SECOND: i64>(ticks: i64, per_second: i64) -> i64 {
     if per_second >= PER_SECOND { ticks * (per_second / PER_SECOND) } else { ticks / (PER_SECOND / per_second) }
 }
 
-fn of_intervals(field: TimeField, intervals: &[IntervalMonthDayNano], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+fn of_intervals<T: FieldTarget>(field: TimeField, intervals: &[IntervalMonthDayNano], to: T) -> T::Values {
     let years = |interval: IntervalMonthDayNano| i64::from(interval.months / 12);
     let per_minute = 60 * units_per_second(TimeUnit::Nanosecond);
     match field {
-        TimeField::Millennium => integers(intervals, nulls, |interval| years(interval) / 1_000),
-        TimeField::Century => integers(intervals, nulls, |interval| years(interval) / 100),
-        TimeField::Decade => integers(intervals, nulls, |interval| years(interval) / 10),
-        TimeField::Year => integers(intervals, nulls, years),
-        TimeField::Quarter => integers(intervals, nulls, |interval| i64::from(interval.months % 12 / 3) + 1),
-        TimeField::Month => integers(intervals, nulls, |interval| i64::from(interval.months % 12)),
-        TimeField::Week => integers(intervals, nulls, |interval| i64::from(interval.days / 7)),
-        TimeField::Day => integers(intervals, nulls, |interval| i64::from(interval.days)),
-        TimeField::Hour => integers(intervals, nulls, |interval| interval.nanoseconds / NANOS_PER_HOUR),
-        TimeField::Minute => integers(intervals, nulls, |interval| interval.nanoseconds / per_minute % 60),
-        TimeField::Second => integers(intervals, nulls, |interval| interval.nanoseconds / NANOS_PER_SECOND % 60),
-        TimeField::Millisecond => integers(intervals, nulls, |interval| interval.nanoseconds % per_minute / 1_000_000),
-        TimeField::Microsecond => integers(intervals, nulls, |interval| interval.nanoseconds % per_minute / 1_000),
-        TimeField::Nanosecond => bigints(intervals, nulls, |interval| interval.nanoseconds % per_minute),
-        _ => doubles(intervals, nulls, seconds_of_interval),
+        TimeField::Millennium => to.integers(intervals, |interval| years(interval) / 1_000),
+        TimeField::Century => to.integers(intervals, |interval| years(interval) / 100),
+        TimeField::Decade => to.integers(intervals, |interval| years(interval) / 10),
+        TimeField::Year => to.integers(intervals, years),
+        TimeField::Quarter => to.integers(intervals, |interval| i64::from(interval.months % 12 / 3) + 1),
+        TimeField::Month => to.integers(intervals, |interval| i64::from(interval.months % 12)),
+        TimeField::Week => to.integers(intervals, |interval| i64::from(interval.days / 7)),
+        TimeField::Day => to.integers(intervals, |interval| i64::from(interval.days)),
+        TimeField::Hour => to.integers(intervals, |interval| interval.nanoseconds / NANOS_PER_HOUR),
+        TimeField::Minute => to.integers(intervals, |interval| interval.nanoseconds / per_minute % 60),
+        TimeField::Second => to.integers(intervals, |interval| interval.nanoseconds / NANOS_PER_SECOND % 60),
+        TimeField::Millisecond => to.integers(intervals, |interval| interval.nanoseconds % per_minute / 1_000_000),
+        TimeField::Microsecond => to.integers(intervals, |interval| interval.nanoseconds % per_minute / 1_000),
+        TimeField::Nanosecond => to.bigints(intervals, |interval| interval.nanoseconds % per_minute),
+        _ => to.doubles(intervals, seconds_of_interval),
     }
 }
 

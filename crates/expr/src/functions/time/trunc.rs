@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
-use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::function::{ArgumentKind, CallKinds, RowValue};
 use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{
@@ -20,6 +20,12 @@ pub(super) const DATE_TRUNC: FunctionSpec = FunctionSpec {
     ascending_argument: |_| Some(1),
     signature,
     kernel,
+    row: Some(|arguments, _, kind| match arguments {
+        [RowValue::Text(field), RowValue::Int(ticks)] => {
+            Some(RowValue::Int(of_ticks_of(kind, TimeField::named(field)?, &[*ticks])[0]))
+        }
+        _ => None,
+    }),
     doc: "The first point in time of the year, quarter, month, week, day, hour, minute or another field that a \
         timestamp \
           falls in; a date gives a timestamp. Weeks begin on Monday. A result before the first timestamp of the type \
@@ -56,15 +62,18 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
             let intervals = values.as_primitive::<IntervalMonthDayNanoType>().values();
             return primitive(kind, intervals.iter().map(|interval| of_interval(field, *interval)).collect(), nulls);
         }
-        let ticks = ticks_of(values);
-        let truncated = match kind {
-            DataType::Timestamp(TimeUnit::Second, _) => of_ticks::<1>(field, ticks),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => of_ticks::<1_000>(field, ticks),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => of_ticks::<1_000_000_000>(field, ticks),
-            _ => of_ticks::<1_000_000>(field, ticks),
-        };
-        primitive(kind, truncated, nulls)
+        primitive(kind, of_ticks_of(kind, field, ticks_of(values)), nulls)
     })
+}
+
+/// Truncates timestamps or times of type `kind`.
+fn of_ticks_of(kind: &DataType, field: TimeField, ticks: &[i64]) -> Vec<i64> {
+    match kind {
+        DataType::Timestamp(TimeUnit::Second, _) => of_ticks::<1>(field, ticks),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => of_ticks::<1_000>(field, ticks),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of_ticks::<1_000_000_000>(field, ticks),
+        _ => of_ticks::<1_000_000>(field, ticks),
+    }
 }
 
 fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64]) -> Vec<i64> {

@@ -538,7 +538,7 @@ pub(super) const DESK_REPORTS: &[Statement] = &[
         &[],
     ),
     read(
-        "products that nobody ordered",
+        "products without an order",
         "SELECT p.id, p.name FROM products p WHERE p.category = ? AND p.stock > 400 AND NOT EXISTS (SELECT 1 FROM \
          orders o WHERE o.product_id = p.id AND o.created >= ? AND o.created < ?) ORDER BY p.id LIMIT 20",
         &[Category, Moment(14 * DAY_S), Later(14 * DAY_S)],

@@ -676,8 +676,14 @@ impl ReadRun<'_> {
                     if place.is_none() {
                         // Each row of the only lookup is a row of the result, so a page needs no more of them.
                         let is_plain = matches!(&nested_reads.of, NestedSource::Reads(_)) && lookup.condition.is_none();
-                        let gives_each = self.lookups == 1 && lookup.kind == LookupKind::Inner && is_plain;
-                        let enough = if gives_each { self.sink.rows_at_most() } else { usize::MAX };
+                        let gives_each = self.lookups == 1 && is_plain;
+                        let is_test = matches!(lookup.kind, LookupKind::Semi | LookupKind::Anti | LookupKind::Mark);
+                        let enough = match lookup.kind {
+                            LookupKind::Inner if gives_each => self.sink.rows_at_most(),
+                            // Any row is a match.
+                            _ if is_test && is_plain && lookup.compared.is_none() => 1,
+                            _ => usize::MAX,
+                        };
                         let (cancel, rounds) = (self.cancel, self.last_rounds);
                         let within = Within { outer, reader, parameters, cancel, rounds, enough };
                         nested_reads.run(within, (scratch, windows), rows)?;

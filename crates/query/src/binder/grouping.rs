@@ -330,8 +330,8 @@ impl GroupKeys {
     }
 }
 
-/// Whether an item of the select list is the expression `expr` with a subquery. Two bound subqueries are never equal,
-/// also if they are written alike.
+/// Whether an item of the select list is written as `expr`, with a subquery in it. Subqueries that are bound from equal
+/// texts make different columns, so the bound expressions are not equal.
 fn is_written_as(item: &ast::SelectItem, expr: &ast::Expr) -> bool {
     let of_item = match item {
         ast::SelectItem::UnnamedExpr(of_item) | ast::SelectItem::ExprWithAlias { expr: of_item, .. } => of_item,

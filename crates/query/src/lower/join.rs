@@ -13,6 +13,9 @@ use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::ColumnSet;
 use crate::optimizer::facts::{can_only_overflow, widened_integer};
 
+/// With fewer rows of the build side for each key, a search by a computed bound saves little.
+const COMPUTED_BOUNDS_ROWS_MIN: f64 = 4.0;
+
 /// A join whose build side is chosen.
 pub(super) struct JoinSpec {
     pub(super) kind: JoinKind,
@@ -325,8 +328,13 @@ impl Lowerer<'_> {
         probe: LoweredRelation,
     ) -> Result<(LoweredRelation, LoweredRelation, Vec<plan::JoinBound>)> {
         let mut compared: Vec<(ScalarExpr, CompareOp, ScalarExpr)> = Vec::new();
+        let has_long_lists = spec.on.is_empty() || self.rows_per_key(spec, &build) >= COMPUTED_BOUNDS_ROWS_MIN;
         for condition in &spec.conditions {
             let ExprOp::Compare(op, pair) = &condition.op else { continue };
+            // A computed bound is one more column, and filters on keys do not pass a projection that may fail.
+            if !has_long_lists && pair.iter().any(|side| side.as_column().is_none()) {
+                continue;
+            }
             let is_bound = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
             // The bound is computed for each row of a side, and the condition once more for each pair.
             if !is_bound || !can_only_overflow(condition) || condition.volatility() == Volatility::Volatile {
@@ -352,6 +360,16 @@ impl Lowerer<'_> {
             };
         let bounds = of_build.iter().zip(&of_probe).zip(&compared).map(bound).collect();
         Ok((build, probe, bounds))
+    }
+
+    /// The estimated rows of the build side for each of its keys.
+    fn rows_per_key(&self, spec: &JoinSpec, build: &LoweredRelation) -> f64 {
+        let rows = self.rows_of(build);
+        let distinct = |(key, _): &(ColumnId, ColumnId)| match build.position(*key) {
+            Some(position) => self.estimator.distinct_count(build.node(), position),
+            None => rows,
+        };
+        rows / spec.on.iter().map(distinct).product::<f64>().clamp(1.0, rows.max(1.0))
     }
 
     /// Removes the columns of a join that are not needed.

@@ -335,7 +335,7 @@ impl<'f> Frames<'f> {
         frames
     }
 
-    /// The rows between the ends of the frame of a row. A later row must not come before an earlier one.
+    /// The rows between the ends of the frame of a row. The caller must ask for the rows in order.
     fn of(&mut self, at: usize) -> Range<usize> {
         while at >= self.groups[self.group + 1] {
             self.group += 1;

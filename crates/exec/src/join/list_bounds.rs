@@ -10,7 +10,7 @@
 //! numbers  -  -  -  -    -  -  -    -   10 10 ...        short lists are not sorted, and have no numbers
 //! ```
 //!
-//! The condition of the join is still evaluated for all rows that are left.
+//! The condition of the join must still be evaluated for all rows that are left.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use rowmill_plan::JoinBound;
 use super::range_rows::{ProbeLimits, bound_ranges_by_halves, is_upper, make_rising, numbers_of, set_nulls};
 use crate::numbers::{self, Width};
 
-/// A list with fewer rows is not sorted: comparing all of its rows takes no longer than a search.
+/// We do not sort a list with fewer rows, because comparing all of its rows should take no longer than a search.
 pub(super) const LIST_ROWS_MIN: usize = if cfg!(test) { 2 } else { 8 };
 
 /// The numbers of the columns with bounds, by row.

@@ -73,7 +73,7 @@ impl RowCall {
                 ValueRef::Float(value) => RowValue::Float(value),
                 ValueRef::Interval(value) => RowValue::Interval(value),
                 ValueRef::Text(value) => RowValue::Text(value),
-                // All arguments are computed before the result is NULL, because a later one may be an error.
+                // We must compute all arguments before we return NULL, because a later one may be an error.
                 ValueRef::Null => {
                     has_null = true;
                     continue;

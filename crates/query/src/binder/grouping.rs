@@ -159,7 +159,7 @@ impl Binder<'_> {
     fn group_key(&mut self, expr: &ast::Expr, (written, items): SelectList<'_>) -> Result<ScalarExpr> {
         let place = match self.position(expr, items.len())? {
             Some(place) => Some(place),
-            // A star stands for several items, so that their numbers differ.
+            // With a star, an item has different places in the two lists.
             None if written.len() == items.len() => written.iter().position(|item| is_written_as(item, expr)),
             None => None,
         };

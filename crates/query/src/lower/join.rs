@@ -331,7 +331,7 @@ impl Lowerer<'_> {
         let has_long_lists = spec.on.is_empty() || self.rows_per_key(spec, &build) >= COMPUTED_BOUNDS_ROWS_MIN;
         for condition in &spec.conditions {
             let ExprOp::Compare(op, pair) = &condition.op else { continue };
-            // A computed bound is one more column, and filters on keys do not pass a projection that may fail.
+            // We must project a computed bound, and filters on keys do not pass a projection that may fail.
             if !has_long_lists && pair.iter().any(|side| side.as_column().is_none()) {
                 continue;
             }

@@ -35,7 +35,7 @@ use super::scalar::Scope;
 use super::spread::ValueSpread;
 use super::stage::{Grouping, Stage};
 
-/// The least share of rows that we trust an estimate with.
+/// We do not trust an estimate of a smaller share, and use this share instead.
 const LEAST_SHARE: f64 = 1e-4;
 
 /// By this factor, fewer rows than the limit must be expected for a read by the conditions alone.
